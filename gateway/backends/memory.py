@@ -1,0 +1,83 @@
+"""Everything in this process, nothing kept after it: the model the other backends are tested against."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import cast
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IPushProducer, IReactorTime
+from twisted.plugin import IPlugin
+from zope.interface import implementer
+
+from gateway import __version__
+from gateway.backends.fetching import Batches, Fetching
+from gateway.backends.interface import IBackend, IBackendMaker, IFollower
+from gateway.backends.tail import Tail
+from gateway.backends.wall import microseconds
+from gateway.core import commands as q
+from gateway.core.commands import Session
+from gateway.core.decisions import perform, writes
+from gateway.core.records import Encoding, select
+from gateway.core.replies import Reply
+from gateway.core.state import Partition, State
+from gateway.core.views import answer, describe_node
+
+
+@implementer(IBackend)
+class MemoryBackend:
+    """now: the wall clock in us since the epoch."""
+
+    durability = "memory"
+
+    def __init__(self, clock: IReactorTime, now: Callable[[], int] = microseconds) -> None:
+        self._state = State()
+        self._tail = Tail()
+        self._fetching = Fetching(self._state, self, clock, self.execute)
+        self._now = now
+        self._started = now()
+
+    def execute(self, command: q.Command, session: Session) -> Reply | Deferred[Reply]:
+        """See IBackend."""
+        if writes(command):
+            reply, changes = perform(self._state, command, self._now())
+            self._fetching.wake(self._tail.absorb(changes))
+            return reply
+        if isinstance(command, q.Fetch):
+            return cast("Reply | Deferred[Reply]", self._fetching.fetch(command, session))
+        if isinstance(command, q.Describe):
+            return describe_node(self._state, "memory", __version__, self.durability, self._started)
+        return answer(self._state, command)
+
+    def follow(
+        self, command: q.Follow, session: Session, follower: IFollower
+    ) -> IPushProducer | Deferred[IPushProducer]:
+        """See IBackend."""
+        return self._fetching.follow(command, session, follower)
+
+    def close(self) -> None:
+        """See IBackend."""
+
+    def read(self, number: int, start: int, max_records: int, max_bytes: int) -> Batches:
+        """See fetching.Log."""
+        return tuple(select(self._tail.read(number, start) or (), start, max_records, max_bytes))
+
+    def seek(self, partition: Partition, timestamp: int) -> int:
+        """See fetching.Log."""
+        found = self._tail.seek(partition.number, timestamp)
+        return partition.start if found is None else found
+
+
+@implementer(IPlugin, IBackendMaker)
+class _Maker:
+    name = "memory"
+    usage = "memory"
+
+    def make(self, argument: str, encodings: Mapping[str, Encoding], reactor: IReactorTime) -> IBackend:
+        """See IBackendMaker."""
+        if argument:
+            raise ValueError("the memory backend takes no argument: say --backend memory")
+        return MemoryBackend(reactor)
+
+
+maker = _Maker()

@@ -1,0 +1,281 @@
+"""What writing commands mean: given a state and the time, a reply and the changes that make it true."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gateway.core import changes as c
+from gateway.core import commands as q
+from gateway.core import replies as r
+from gateway.core.changes import Change
+from gateway.core.commands import DEFAULT_NAMESPACE_ID, MAX_NAME, MAX_OFFSET, MAX_PARTITIONS
+from gateway.core.faults import CommandFailed, Fault
+from gateway.core.partitioners import PARTITIONERS, Partitioner
+from gateway.core.records import RecordBatch
+from gateway.core.replies import Reply
+from gateway.core.state import Partition, State, Topic, reader_key
+from gateway.core.views import describe_topic
+
+Decision = tuple[Reply, list[Change]]
+
+MAX_ID = 0xFFFFFFFF
+
+
+def writes(command: q.Command) -> bool:
+    """Whether `perform` is for this command."""
+    return type(command) in _DECIDE
+
+
+def perform(state: State, command: q.Command, now: int) -> Decision:
+    """Carry out a writing command on the state.  now: us since the epoch.
+
+    Returns the reply and the changes, already applied.  Raises CommandFailed, and then nothing has changed.
+    """
+    made: list[Change] = []
+    if isinstance(command, q.Publish) and command.create and state.find(command.topic) is None:
+        made = _make_topic(state, command, now)
+    reply, changes = _DECIDE[type(command)](state, command, now)
+    state.apply(changes)
+    return reply, made + changes if made else changes
+
+
+# -- namespaces
+
+
+def _create_namespace(state: State, command: q.CreateNamespace, now: int) -> Decision:
+    _check_name(command.name)
+    if command.name in state.namespaces or command.id in state.namespace_ids:
+        raise CommandFailed(Fault.NAMESPACE_EXISTS, command.name)
+    id = _new_id(state, "namespace", command.id)
+    changes: list[Change] = [c.Numbered("namespace", id), c.NamespaceSet(id, command.name, now)]
+    return r.NamespaceDescription(id, command.name, now, 0, 0, 0), changes
+
+
+def _delete_namespace(state: State, command: q.DeleteNamespace, now: int) -> Decision:
+    namespace = state.namespace(command.namespace)
+    if namespace.id == DEFAULT_NAMESPACE_ID:
+        raise CommandFailed(Fault.INVALID_ARGUMENT, "the default namespace stays")
+    changes = [change for topic in namespace.topics.values() for change in _topic_end(topic)]
+    return r.Done(), [*changes, c.NamespaceDeleted(namespace.id)]
+
+
+# -- topics
+
+
+def _make_topic(state: State, command: q.Publish, now: int) -> list[Change]:
+    """The topic that a Publish may create, made; refused first if the Publish could not follow."""
+    if not command.batch.count:
+        raise CommandFailed(Fault.EMPTY_BATCH)
+    if isinstance(command.to, int) and not 0 <= command.to < command.create:
+        raise CommandFailed(Fault.NO_SUCH_PARTITION, partition=command.to, partitions=command.create)
+    if isinstance(command.to, q.ByKey):
+        _partitioner(command.to.partitioner)
+    return perform(state, q.CreateTopic(command.topic, command.create), now)[1]
+
+
+def _create_topic(state: State, command: q.CreateTopic, now: int) -> Decision:
+    namespace = state.namespace(command.topic.namespace)
+    topic = state.find(command.topic)
+    if topic is not None:
+        return _existing_topic(state, command, topic, now)
+    if command.id in namespace.topic_ids:
+        raise CommandFailed(Fault.TOPIC_EXISTS, f"id {command.id}")
+    name = command.topic.name
+    if not isinstance(name, str):
+        raise CommandFailed(Fault.NO_SUCH_TOPIC, str(name))
+    _check_name(name)
+    if not 0 <= command.partitions <= MAX_PARTITIONS:
+        raise CommandFailed(Fault.INVALID_ARGUMENT, f"a topic has 0 to {MAX_PARTITIONS} partitions")
+    _check_settings(command.settings)
+    kind = f"topic:{namespace.id}"
+    id = _new_id(state, kind, command.id)
+    made = _new_partitions(state, namespace.id, id, 0, command.partitions, now)
+    reply = r.TopicDescription(namespace.name, name, id, now, command.settings, _described(made))
+    return reply, [c.Numbered(kind, id), c.TopicSet(namespace.id, id, name, now, command.settings), *made]
+
+
+def _existing_topic(state: State, command: q.CreateTopic, topic: Topic, now: int) -> Decision:
+    current = len(topic.partitions)
+    if command.if_exists is q.IfExists.FAIL:
+        raise CommandFailed(Fault.TOPIC_EXISTS, topic.name)
+    if command.if_exists is q.IfExists.KEEP or command.partitions == current:
+        return describe_topic(topic), []
+    if command.partitions < current:
+        raise CommandFailed(Fault.FEWER_PARTITIONS, current=current, requested=command.partitions)
+    return _grow(state, topic, command.partitions - current, now)
+
+
+def _alter_topic(state: State, command: q.AlterTopic, now: int) -> Decision:
+    topic = state.topic(command.topic)
+    name = topic.name if command.name is None else command.name
+    _check_name(name)
+    _check_settings(command.settings)
+    if topic.namespace.topics.get(name, topic) is not topic:
+        raise CommandFailed(Fault.TOPIC_EXISTS, name)
+    described = describe_topic(topic)
+    reply = r.TopicDescription(
+        described.namespace, name, topic.id, topic.created, command.settings, described.partitions
+    )
+    return reply, [c.TopicSet(topic.namespace.id, topic.id, name, topic.created, command.settings)]
+
+
+def _delete_topic(state: State, command: q.DeleteTopic, now: int) -> Decision:
+    return r.Done(), _topic_end(state.topic(command.topic))
+
+
+def _topic_end(topic: Topic) -> list[Change]:
+    gone: list[Change] = [c.PartitionDeleted(partition.number) for partition in reversed(topic.partitions)]
+    return [*gone, c.TopicDeleted(topic.namespace.id, topic.id)]
+
+
+# -- partitions
+
+
+def _create_partitions(state: State, command: q.CreatePartitions, now: int) -> Decision:
+    if command.count < 1:
+        raise CommandFailed(Fault.INVALID_ARGUMENT, "at least one partition")
+    return _grow(state, state.topic(command.topic), command.count, now)
+
+
+def _grow(state: State, topic: Topic, count: int, now: int) -> Decision:
+    if len(topic.partitions) + count > MAX_PARTITIONS:
+        raise CommandFailed(Fault.INVALID_ARGUMENT, f"a topic has at most {MAX_PARTITIONS} partitions")
+    changes = _new_partitions(state, topic.namespace.id, topic.id, len(topic.partitions), count, now)
+    described = describe_topic(topic)
+    return _with_partitions(described, described.partitions + _described(changes)), changes
+
+
+def _delete_partitions(state: State, command: q.DeletePartitions, now: int) -> Decision:
+    topic = state.topic(command.topic)
+    if command.count < 1:
+        raise CommandFailed(Fault.INVALID_ARGUMENT, "at least one partition")
+    kept = max(0, len(topic.partitions) - command.count)
+    changes: list[Change] = [c.PartitionDeleted(gone.number) for gone in reversed(topic.partitions[kept:])]
+    described = describe_topic(topic)
+    return _with_partitions(described, described.partitions[:kept]), changes
+
+
+def _new_partitions(state: State, namespace: int, topic: int, first: int, count: int, now: int) -> list[Change]:
+    number = state.numbered.get("partition", 0) + 1
+    made: list[Change] = [c.PartitionCreated(number + at, namespace, topic, first + at, now) for at in range(count)]
+    return [*made, c.Numbered("partition", number + count - 1)]
+
+
+def _described(changes: list[Change]) -> tuple[r.PartitionDescription, ...]:
+    made = [change for change in changes if isinstance(change, c.PartitionCreated)]
+    return tuple(r.PartitionDescription(at.index, 0, 0, 0, at.created) for at in made)
+
+
+def _with_partitions(topic: r.TopicDescription, partitions: tuple[r.PartitionDescription, ...]) -> r.TopicDescription:
+    return r.TopicDescription(topic.namespace, topic.name, topic.id, topic.created, topic.settings, partitions)
+
+
+# -- the log
+
+
+def _publish(state: State, command: q.Publish, now: int) -> Decision:
+    batch = command.batch
+    if not batch.count:
+        raise CommandFailed(Fault.EMPTY_BATCH)
+    partition = _choose(state.topic(command.topic), command.to)
+    if partition.end + batch.count > state.capacity:
+        raise CommandFailed(Fault.PARTITION_FULL, f"{state.capacity} records")
+    if partition.topic.settings.idempotent:
+        return _append_new(partition, batch, now)
+    stamped = batch.appended(partition.end, max(now, partition.topic.timestamp + 1))
+    return r.Published(partition.index, stamped.base, stamped.end - 1), [c.Appended(partition.number, stamped)]
+
+
+def _append_new(partition: Partition, batch: RecordBatch, now: int) -> Decision:
+    """Append what the producers did not send before."""
+    ranges, producers = partition.producers.admit(batch.encoding.runs(batch.body))
+    known = tuple((producer, epoch, last) for producer, (epoch, last) in producers.items())
+    base = end = partition.end
+    timestamp = max(now, partition.topic.timestamp + 1)
+    changes: list[Change] = []
+    for first, last in ranges:
+        stamped = batch.cut(first, last).appended(end, timestamp + end - base)
+        changes.append(c.Appended(partition.number, stamped, known))
+        end = stamped.end
+    return r.Published(partition.index, base, end - 1, duplicate=not changes), changes
+
+
+def _choose(topic: Topic, to: int | q.ByKey | q.Balanced) -> Partition:
+    if isinstance(to, int):
+        return topic.partition(to)
+    count = len(topic.partitions)
+    if not count:
+        raise CommandFailed(Fault.NO_SUCH_PARTITION, "the topic has no partitions", partition=0, partitions=0)
+    if isinstance(to, q.Balanced):
+        topic.turn += 1
+        return topic.partitions[(topic.turn - 1) % count]
+    return topic.partitions[_partitioner(topic.settings.partitioner or to.partitioner)(to.key, count)]
+
+
+# -- committed offsets
+
+
+def _commit_offsets(state: State, command: q.CommitOffsets, now: int) -> Decision:
+    topic = state.topic(command.topic)
+    if command.member is not None:
+        raise CommandFailed(Fault.NO_SUCH_GROUP, str(command.reader.name))
+    key = reader_key(command.reader)
+    changes: list[Change] = []
+    for index, offset in command.offsets.items():
+        partition = topic.partition(index)
+        current = partition.offsets.get(key, 0)
+        if not 0 <= offset <= MAX_OFFSET:
+            raise CommandFailed(Fault.INVALID_OFFSET, str(offset))
+        if command.rising and offset < current:
+            raise CommandFailed(Fault.OFFSET_REGRESSION, partition=index, current=current, requested=offset)
+        changes.append(c.OffsetSet(partition.number, *key, offset))
+    return r.Done(), changes
+
+
+def _delete_offsets(state: State, command: q.DeleteOffsets, now: int) -> Decision:
+    topic, key = state.topic(command.topic), reader_key(command.reader)
+    partitions = [topic.partition(index) for index in dict.fromkeys(command.partitions)]
+    for partition in partitions:
+        if key not in partition.offsets:
+            raise CommandFailed(Fault.NO_SUCH_OFFSET, f"partition {partition.index}")
+    return r.Done(), [c.OffsetForgotten(partition.number, *key) for partition in partitions]
+
+
+# -- names and numbers
+
+
+def _check_name(name: str) -> None:
+    if not 1 <= len(name.encode("utf-8", "surrogatepass")) <= MAX_NAME:
+        raise CommandFailed(Fault.INVALID_NAME, f"a name has 1 to {MAX_NAME} bytes")
+
+
+def _check_settings(settings: q.TopicSettings) -> None:
+    if settings.partitioner:
+        _partitioner(settings.partitioner)
+
+
+def _partitioner(name: str) -> Partitioner:
+    if name not in PARTITIONERS:
+        raise CommandFailed(Fault.INVALID_ARGUMENT, f"partitioners are {', '.join(PARTITIONERS)}")
+    return PARTITIONERS[name]
+
+
+def _new_id(state: State, kind: str, wanted: int | None) -> int:
+    id = state.numbered.get(kind, 0) + 1 if wanted is None else wanted
+    if not 1 <= id <= MAX_ID:
+        raise CommandFailed(Fault.INVALID_ARGUMENT, f"an id is 1 to {MAX_ID}")
+    return id
+
+
+_DECIDE: dict[type, Callable[..., Decision]] = {
+    q.CreateNamespace: _create_namespace,
+    q.DeleteNamespace: _delete_namespace,
+    q.CreateTopic: _create_topic,
+    q.AlterTopic: _alter_topic,
+    q.DeleteTopic: _delete_topic,
+    q.CreatePartitions: _create_partitions,
+    q.DeletePartitions: _delete_partitions,
+    q.Publish: _publish,
+    q.CommitOffsets: _commit_offsets,
+    q.DeleteOffsets: _delete_offsets,
+}

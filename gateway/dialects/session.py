@@ -1,0 +1,239 @@
+"""One connection as a pure machine: bytes in, calls out; outcomes in, bytes out.
+
+Order, tickets, refusal and closing live here, once for all dialects.  Knows no socket and no clock: time is an
+argument, in seconds of a clock that never goes back.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Mapping
+
+import msgspec
+
+from gateway.core.faults import CommandFailed, Fault
+from gateway.core.records import Encoding, RecordBatch
+from gateway.core.replies import Outcome
+from gateway.dialects.dialect import Dialect, Losses, Refusal, Request, Settings, Tag, Terms
+from gateway.dialects.frames import FrameBuffer
+
+
+class Call(msgspec.Struct, frozen=True):
+    """The peer asked; `answer(call, outcome)` must follow, once."""
+
+    ticket: int
+    request: Request
+
+
+class Listener:
+    """What the connections of one listening port share; a dialect with shared state inherits."""
+
+    def __init__(self, dialect: Dialect, settings: Settings, encodings: Mapping[str, Encoding]) -> None:
+        self.dialect = dialect
+        self.settings = settings
+        self.encodings = encodings
+        self.losses: Losses = Counter()
+
+    def session(self, address: str = "127.0.0.1:0") -> ServerSession:
+        """The server's half of a new connection that came in on `address`, `host:port`."""
+        return ServerSession(self, self.terms(address))
+
+    def terms(self, address: str) -> Terms:
+        """The terms a new connection starts with."""
+        return self.dialect.terms(self.settings, self.encodings, advertise=address, losses=self.losses)
+
+
+class ServerSession:
+    """The server's half.  `receive` never raises: a bad peer is not our defect.
+
+    closing: hang up once every call is answered and the bytes are out; nothing more is read.
+    reason:  why, for the log.
+    """
+
+    def __init__(self, listener: Listener, terms: Terms) -> None:
+        self.dialect = listener.dialect
+        self.settings = listener.settings
+        self.terms = terms
+        self.closing = False
+        self.reason = ""
+        self._frames = FrameBuffer(self.dialect.measure_request, self.settings.max_frame or self.dialect.max_frame)
+        self._since = 0.0
+        self._issued = 0
+        self._turn = 0
+        self._early: dict[int, bytes] = {}
+        self._out: list[bytes] = []
+
+    @property
+    def due(self) -> int:
+        """Calls not answered yet, where order is kept; else 0."""
+        return 0 if self.dialect.tagged else self._issued - self._turn - len(self._early)
+
+    def receive(self, data: bytes, now: float) -> list[Call]:
+        """What the peer asks with these bytes."""
+        if self.closing:
+            return []
+        frames, failure = self._frames.feed(data)
+        calls = self._calls(frames)
+        if failure is not None and not self.closing:
+            self.refuse(Refusal(failure, closing=True))
+        if frames or self._frames.pending == len(data):
+            self._since = now
+        return calls
+
+    def eof(self) -> list[Call]:
+        """The peer will send no more; the session ends when it has its answers."""
+        calls = [] if self.closing else self.last_words(self._frames.rest())
+        self.close("the peer finished")
+        return calls
+
+    def last_words(self, rest: bytes) -> list[Call]:
+        """What an unfinished frame at the end of the stream means: nothing, unless the dialect says otherwise."""
+        return []
+
+    def answer(self, call: Call, outcome: Outcome) -> None:
+        """How a call ended.  Leaves at once or, in an untagged dialect, when everything before it has left."""
+        try:
+            data = self.dialect.encode_reply(call.request, outcome, self.terms)
+        except CommandFailed as failure:
+            data = self.dialect.encode_reply(call.request, failure, self.terms)
+        self._send(call.ticket, data)
+
+    def push(self, call: Call, batch: RecordBatch) -> None:
+        """A batch for a Follow that was called."""
+        assert self.dialect.encode_push is not None, f"{self.dialect.name} does not push"
+        self._out.append(self.dialect.encode_push(call.request, batch, self.terms))
+
+    def ended(self, call: Call, failure: CommandFailed) -> None:
+        """A Follow that had begun goes no further.  What is said of it is the dialect's business."""
+        self.close(str(failure))
+
+    def tick(self, now: float) -> None:
+        """Time passes: what was started and not finished may be given up."""
+        if self._frames.pending and now - self._since > self.settings.frame_seconds:
+            self.close(f"a frame was not finished within {self.settings.frame_seconds:g} s")
+            self._frames.rest()
+
+    def excuse(self, now: float) -> None:
+        """We, not the peer, kept an unfinished frame waiting until now."""
+        self._since = now
+
+    def take(self) -> bytes:
+        """The bytes to send now."""
+        out = self._out
+        if not out:
+            return b""
+        self._out = []
+        return out[0] if len(out) == 1 else b"".join(out)
+
+    def close(self, reason: str) -> None:
+        """Read nothing more."""
+        if not self.closing:
+            self.closing, self.reason = True, reason
+
+    def refuse(self, refusal: Refusal) -> None:
+        """Answer what is no command, in its turn."""
+        ticket = self._ticket()
+        self._send(ticket, self.dialect.encode_reply(refusal, refusal.failure, self.terms))
+        if refusal.closing:
+            self.close(str(refusal.failure))
+
+    def calls(self, request: Request) -> list[Call]:
+        """What a request asks of the backend.  A dialect that answers some itself does so here."""
+        return [Call(self._ticket(), request)]
+
+    def _calls(self, frames: list[bytes]) -> list[Call]:
+        found: list[Call] = []
+        decode, terms = self.dialect.decode_request, self.terms
+        for frame in frames:
+            request = decode(frame, terms)
+            if isinstance(request, Request):
+                found += self.calls(request)
+            else:
+                self.refuse(request)
+            if self.closing:
+                break
+        return found
+
+    def _ticket(self) -> int:
+        ticket = self._issued
+        self._issued = ticket + 1
+        return ticket
+
+    def _send(self, ticket: int, data: bytes) -> None:
+        if self.dialect.tagged:
+            self._out.append(data)
+            return
+        assert ticket >= self._turn and ticket not in self._early, f"ticket {ticket} answered twice"
+        if ticket != self._turn:
+            self._early[ticket] = data
+            return
+        self._out.append(data)
+        self._turn += 1
+        while self._turn in self._early:
+            self._out.append(self._early.pop(self._turn))
+            self._turn += 1
+
+
+class ClientSession:
+    """The client's half: requests out, outcomes in, with the same functions.
+
+    closing: the peer cannot be understood any more; every request still open has failed.
+    """
+
+    def __init__(self, dialect: Dialect, terms: Terms, limit: int = 0) -> None:
+        self.dialect = dialect
+        self.terms = terms
+        self.closing = False
+        self._frames = FrameBuffer(dialect.measure_reply, limit or dialect.max_frame)
+        self._open: deque[Request] = deque()
+        self._tagged: dict[Tag, Request] = {}
+        self._out: list[bytes] = []
+
+    def ask(self, request: Request) -> None:
+        """Send a request.  Tagged dialects need a tag that is not in use.
+
+        Raises CommandFailed(UNSUPPORTED) for what the dialect cannot say.
+        """
+        data = self.dialect.encode_request(request, self.terms)
+        if self.dialect.tagged:
+            assert request.tag not in self._tagged, f"tag {request.tag} is in use"
+            self._tagged[request.tag] = request
+        else:
+            self._open.append(request)
+        self._out.append(data)
+
+    def receive(self, data: bytes) -> list[tuple[Request, Outcome]]:
+        """Requests that these bytes answer, and how."""
+        frames, failure = self._frames.feed(data)
+        answers = []
+        for frame in frames:
+            request = self._asked(frame)
+            if request is None:
+                failure = CommandFailed(Fault.MALFORMED, "an answer to nothing that was asked")
+                break
+            answers.append((request, self._outcome(request, frame)))
+        return answers if failure is None else answers + self.lost(failure)
+
+    def lost(self, failure: CommandFailed) -> list[tuple[Request, Outcome]]:
+        """The connection is of no use any more: what was asked and not answered fails like this."""
+        self.closing = True
+        open_ = [*self._open, *self._tagged.values()]
+        self._open.clear()
+        self._tagged.clear()
+        return [(request, failure) for request in open_]
+
+    def take(self) -> bytes:
+        """The bytes to send now."""
+        out, self._out = self._out, []
+        return b"".join(out)
+
+    def _asked(self, frame: bytes) -> Request | None:
+        if self.dialect.reply_tag is not None:
+            return self._tagged.pop(self.dialect.reply_tag(frame), None)
+        return self._open.popleft() if self._open else None
+
+    def _outcome(self, request: Request, frame: bytes) -> Outcome:
+        try:
+            return self.dialect.decode_reply(request, frame, self.terms)
+        except CommandFailed as failure:
+            return failure

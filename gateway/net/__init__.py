@@ -1,0 +1,1 @@
+"""Sockets.  Carries bytes between peers and dialect sessions, and calls between sessions and a backend."""

@@ -1,0 +1,409 @@
+"""One connection of any dialect: socket <-> ServerSession <-> IBackend, with backpressure both ways.
+
+Two things stop us reading: a peer that does not read its answers, and a backend with enough to do.  What was read and
+not yet started is at most one socket read.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from twisted.internet.address import IPv4Address, IPv6Address
+from twisted.internet.defer import Deferred, maybeDeferred
+from twisted.internet.interfaces import (
+    IAddress,
+    IConsumer,
+    IHalfCloseableProtocol,
+    IPushProducer,
+    IReactorTime,
+)
+from twisted.internet.protocol import Factory, Protocol, connectionDone
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from gateway.backends.interface import IBackend, IFollower
+from gateway.backends.wall import microseconds
+from gateway.core import commands as q
+from gateway.core.commands import Session
+from gateway.core.faults import CommandFailed, Fault
+from gateway.core.records import RecordBatch
+from gateway.core.replies import Outcome, Reply
+from gateway.dialects import Call, Listener, ServerSession
+from gateway.net.roster import Roster
+
+MAX_RUNNING = 1024
+"""Commands of one connection that the backend has at a time."""
+
+SWEEP_SECONDS = 1.0
+"""How often connections look at their deadlines: one timer for all of them."""
+
+CLOSE_SECONDS = 10.0
+"""How long a peer that we hung up on may take to read its last answers."""
+
+
+class Port:
+    """What the connections of one process share.
+
+    backend: carries the commands out.  clock: never goes back; time-outs run on it.
+    """
+
+    def __init__(self, backend: IBackend, clock: IReactorTime, max_running: int = MAX_RUNNING) -> None:
+        self.backend = backend
+        self.clock = clock
+        self.max_running = max_running
+        self.roster = Roster()
+        self.connections: set[Connection] = set()
+        self._dirty: list[Connection] = []
+        self._idle: list[Deferred[None]] = []
+
+    def touch(self, connection: Connection) -> None:
+        """The connection has bytes to send; they leave once everything that is ready now is in them.
+
+        A commit answers many calls of many connections: each of these gets one write.
+        """
+        if not self._dirty:
+            self.clock.callLater(0, self._settle)
+        self._dirty.append(connection)
+
+    def sweep(self) -> None:
+        """Time has passed."""
+        now = self.clock.seconds()
+        for connection in list(self.connections):
+            connection.tick(now)
+
+    def drain(self) -> Deferred[None]:
+        """Start nothing new; fires when every connection has its answers and is gone."""
+        drained: Deferred[None] = Deferred()
+        self._idle.append(drained)
+        for connection in list(self.connections):
+            connection.drain()
+        self.gone()
+        return drained
+
+    def abort(self) -> None:
+        """Hang up on everybody."""
+        for connection in list(self.connections):
+            connection.abort()
+
+    def gone(self) -> None:
+        """A connection ended."""
+        if self._idle and not self.connections:
+            idle, self._idle = self._idle, []
+            for drained in idle:
+                drained.callback(None)
+
+    def _settle(self) -> None:
+        dirty, self._dirty = self._dirty, []
+        for connection in dirty:
+            connection.settle()
+
+
+class Listening(Factory):
+    """Makes the connections of one listening port.
+
+    port: set before the first connection can come in.
+    """
+
+    noisy = False
+    port: Port
+
+    def __init__(self, name: str, listener: Listener) -> None:
+        self.name = name
+        self.listener = listener
+
+    def buildProtocol(self, addr: IAddress | None) -> Connection:
+        """See IProtocolFactory."""
+        return Connection(self.name, self.listener, self.port)
+
+
+@implementer(IPushProducer, IHalfCloseableProtocol)
+class Connection(Protocol):
+    """One peer, from its first byte to its last answer."""
+
+    _log = Logger()
+
+    def __init__(self, name: str, listener: Listener, port: Port) -> None:
+        self._name = name
+        self._listener = listener
+        self._port = port
+        self._execute = port.backend.execute
+        self._verbs = port.roster.verbs
+        self._waiting: deque[Call] = deque()
+        self._waits: set[Deferred[Reply]] = set()
+        self._follows: dict[int, IPushProducer | None] = {}
+        self._running = 0
+        self._pumping = False
+        self._dirty = False
+        self._peer_full = False
+        self._reading = True
+        self._hung_up = 0.0
+        self._lost = False
+
+    # -- what the transport tells us
+
+    def connectionMade(self) -> None:
+        """See IProtocol."""
+        assert self.transport is not None
+        self._writer = IConsumer(self.transport)
+        self._reader = IPushProducer(self.transport)
+        self._writer.registerProducer(self, True)
+        self._session: ServerSession = self._listener.session(_address(self.transport.getHost()))
+        peer = _address(self.transport.getPeer())
+        self.who: Session = self._port.roster.enter(self._listener.dialect.name, self._name, peer, microseconds())
+        self._port.connections.add(self)
+
+    def dataReceived(self, data: bytes) -> None:
+        """See IProtocol."""
+        self._waiting += self._session.receive(data, self._port.clock.seconds())
+        self._pump()
+
+    def readConnectionLost(self) -> None:
+        """The peer will send no more; it still gets its answers."""
+        self._waiting += self._session.eof()
+        self._stop_follows()
+        self._pump()
+
+    def writeConnectionLost(self) -> None:
+        """The peer reads no more, so there is nothing left to do for it."""
+        self.abort()
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """See IProtocol.  What was begun is finished and its answer dropped; what only waited is given up."""
+        self._lost = True
+        self._waiting.clear()
+        self._stop_follows()
+        for wait in list(self._waits):
+            wait.cancel()
+        self._port.connections.discard(self)
+        self._port.roster.leave(self.who)
+        self._forget()
+        self._port.gone()
+
+    def pauseProducing(self) -> None:
+        """The peer does not read its answers."""
+        self._peer_full = True
+        for producer in self._producers():
+            producer.pauseProducing()
+        self._settle_reading()
+
+    def resumeProducing(self) -> None:
+        """The peer reads again."""
+        self._peer_full = False
+        for producer in self._producers():
+            producer.resumeProducing()
+        self._pump()
+
+    def stopProducing(self) -> None:
+        """The transport is done with us; connectionLost follows."""
+
+    # -- what the port tells us
+
+    def tick(self, now: float) -> None:
+        """Look at the deadlines of what the peer began and did not finish, unless it was us who stopped reading."""
+        if self._hung_up and now - self._hung_up > CLOSE_SECONDS:
+            self.abort()
+        elif self._reading:
+            self._session.tick(now)
+            self.settle()
+
+    def drain(self) -> None:
+        """Read nothing more, answer what was asked, hang up."""
+        self._session.close("the gateway is stopping")
+        self.settle()
+
+    def abort(self) -> None:
+        """Hang up now."""
+        if not self._lost and self.transport is not None:
+            self.transport.abortConnection()  # type: ignore[attr-defined]  # ITCPTransport, and TLS has it too
+
+    def settle(self) -> None:
+        """Send what is ready; hang up if that was all; read or do not read."""
+        self._dirty = False
+        if self._lost:
+            return
+        data = self._session.take()
+        if data:
+            self._writer.write(data)
+        if self._session.closing and not self._running and not self._waiting:
+            self._hang_up()
+        else:
+            self._settle_reading()
+
+    # -- calls
+
+    def _pump(self) -> None:
+        """Start what waits.  A backend that answers at once calls us from inside `_start`: that loop goes on here."""
+        if self._pumping:
+            return
+        self._pumping = True
+        try:
+            waiting, most = self._waiting, self._port.max_running
+            while waiting and self._running < most and not self._peer_full:
+                if type(waiting[0].request.command) is q.Follow and self._running:
+                    break  # pushes begin when everything asked before has been answered
+                self._start(waiting.popleft())
+        finally:
+            self._pumping = False
+        self.settle()
+
+    def _start(self, call: Call) -> None:
+        command = call.request.command
+        try:
+            if isinstance(command, q.Follow):
+                self._follow(call, command)
+                return
+            verb = self._verbs.get(type(command))
+            result = self._execute(command, self.who) if verb is None else verb(command, self.who)
+        except CommandFailed as failure:
+            self._answer(call, failure)
+        except Exception:
+            self._defect(call, Failure())
+        else:
+            if isinstance(result, Deferred):
+                self._running += 1
+                if getattr(command, "wait", 0):
+                    self._waits.add(result)
+                asked = call, result
+                result.addCallbacks(self._replied, self._failed, callbackArgs=asked, errbackArgs=asked)
+            else:
+                self._answer(call, result)
+
+    def _replied(self, reply: Reply, call: Call, result: Deferred[Reply]) -> None:
+        self._done(call, reply, result)
+
+    def _failed(self, failure: Failure, call: Call, result: Deferred[Reply]) -> None:
+        if isinstance(failure.value, CommandFailed):
+            self._done(call, failure.value, result)
+        elif not self._lost:
+            self._running -= 1
+            self._defect(call, failure)
+            self._touch()
+
+    def _done(self, call: Call, outcome: Outcome, result: Deferred[Reply]) -> None:
+        self._running -= 1
+        if self._waits:
+            self._waits.discard(result)
+        if self._lost:
+            return
+        self._answer(call, outcome)
+        self._touch()
+
+    def _answer(self, call: Call, outcome: Outcome) -> None:
+        try:
+            self._session.answer(call, outcome)
+        except Exception:
+            self._defect(call, Failure())
+
+    def _defect(self, call: Call, failure: Failure) -> None:
+        """Ours, not the peer's: it is logged, and the peer learns no more than that."""
+        self._log.failure("{kind} failed", failure=failure, kind=type(call.request.command).__name__)
+        self._session.answer(call, CommandFailed(Fault.INTERNAL))
+
+    def _touch(self) -> None:
+        if self._waiting and not self._pumping:
+            self._pump()
+        elif not self._dirty:
+            self._dirty = True
+            self._port.touch(self)
+
+    # -- pushes
+
+    def _follow(self, call: Call, command: q.Follow) -> None:
+        self._follows[call.ticket] = None
+        try:
+            begun = self._port.backend.follow(command, self.who, _Follower(self, call))
+        except CommandFailed:
+            del self._follows[call.ticket]
+            raise
+        if isinstance(begun, Deferred):
+            begun.addCallbacks(self._followed, self._not_followed, callbackArgs=(call,), errbackArgs=(call,))
+        else:
+            self._followed(begun, call)
+
+    def _followed(self, producer: IPushProducer, call: Call) -> None:
+        if call.ticket not in self._follows:  # the peer went away meanwhile
+            producer.stopProducing()
+            return
+        self._follows[call.ticket] = producer
+        if self._peer_full:
+            producer.pauseProducing()
+
+    def _not_followed(self, failure: Failure, call: Call) -> None:
+        if self._follows.pop(call.ticket, self) is self:
+            return
+        if isinstance(failure.value, CommandFailed):
+            self._answer(call, failure.value)
+        else:
+            self._defect(call, failure)
+        self._touch()
+
+    def pushed(self, call: Call, batch: RecordBatch) -> None:
+        """Records for a Follow."""
+        self._session.push(call, batch)
+        self._touch()
+
+    def ended(self, call: Call, failure: CommandFailed) -> None:
+        """A Follow goes no further."""
+        self._follows.pop(call.ticket, None)
+        self._session.ended(call, failure)
+        self._touch()
+
+    def _producers(self) -> list[IPushProducer]:
+        return [producer for producer in self._follows.values() if producer is not None]
+
+    def _stop_follows(self) -> None:
+        stopping = self._producers()
+        self._follows.clear()
+        for producer in stopping:
+            producer.stopProducing()
+
+    # -- the socket
+
+    def _settle_reading(self) -> None:
+        full = self._peer_full or self._running >= self._port.max_running or bool(self._waiting)
+        if full is self._reading and not self._lost:
+            self._reading = not full
+            if full:
+                self._reader.pauseProducing()
+            else:
+                self._session.excuse(self._port.clock.seconds())
+                self._reader.resumeProducing()
+
+    def _hang_up(self) -> None:
+        if self._hung_up:
+            return
+        assert self.transport is not None
+        self._hung_up = self._port.clock.seconds()
+        self._log.debug("{peer}: {reason}", peer=self.who.peer, reason=self._session.reason)
+        self._writer.unregisterProducer()  # else it would be asked for more before the connection may end
+        self.transport.loseConnection()
+
+    def _forget(self) -> None:
+        """Tell the backend that this session is over."""
+        ended = maybeDeferred(self._execute, q.EndSession(), self.who)
+        ended.addErrback(lambda failure: self._log.failure("EndSession failed", failure=failure))
+
+
+@implementer(IFollower)
+class _Follower:
+    """What a Follow of one connection delivers to."""
+
+    def __init__(self, connection: Connection, call: Call) -> None:
+        self._connection = connection
+        self._call = call
+
+    def deliver(self, batch: RecordBatch) -> None:
+        """See IFollower."""
+        self._connection.pushed(self._call, batch)
+
+    def ended(self, failure: CommandFailed) -> None:
+        """See IFollower."""
+        self._connection.ended(self._call, failure)
+
+
+def _address(address: IAddress) -> str:
+    """`host:port` of an internet address, whatever else describes another."""
+    if isinstance(address, IPv4Address | IPv6Address):
+        return f"{address.host}:{address.port}"
+    return str(getattr(address, "name", "") or "local")

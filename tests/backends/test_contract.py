@@ -1,0 +1,179 @@
+"""Every backend means the same by every command: a state machine runs each beside `memory`, the model."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import hypothesis.strategies as st
+from hypothesis import settings
+from hypothesis.stateful import RuleBasedStateMachine, rule
+
+from backends.driving import Driver, Reactor
+from gateway.backends.memory import MemoryBackend
+from gateway.backends.sqlite import SqliteBackend
+from gateway.core import commands as q
+from gateway.core.faults import CommandFailed
+from gateway.core.records import Header, HeaderKind, Record, canonical, registry
+
+START = 1_700_000_000_000_000
+
+names = st.sampled_from(["a", "b", "orders", "x.y"])
+namespaces = st.sampled_from(["default", "sales", 1, 9])
+partitions = st.integers(-1, 4)
+readers = st.sampled_from([q.Group("g"), q.Group(7), q.Consumer("g"), q.Consumer(7)])
+topics = st.builds(q.Topic, namespaces, st.one_of(names, st.integers(1, 3)))
+headers = st.lists(
+    st.builds(Header, st.binary(min_size=1, max_size=3), st.binary(max_size=3), st.sampled_from(HeaderKind)), max_size=2
+)
+values = st.builds(
+    Record,
+    key=st.none() | st.binary(min_size=1, max_size=4),
+    value=st.none() | st.binary(max_size=20),
+    headers=headers.map(tuple),
+    metadata=st.binary(max_size=3),
+)
+produced = st.builds(
+    lambda producer, epoch, first, count: [
+        Record(value=b"%d" % at, producer=producer, epoch=epoch, sequence=at) for at in range(first, first + count)
+    ],
+    st.sampled_from([b"p", b"q"]),
+    st.integers(0, 2),
+    st.integers(0, 6),
+    st.integers(1, 4),
+)
+batches = st.one_of(
+    st.lists(values, max_size=5), produced, st.tuples(produced, produced).map(lambda two: two[0] + two[1])
+)
+targets = st.one_of(
+    partitions,
+    st.builds(q.ByKey, st.binary(max_size=3), st.sampled_from(["fnv1a_32", "xxh32", "none"])),
+    st.just(q.Balanced()),
+)
+starts = st.one_of(
+    st.integers(-1, 12),
+    st.builds(q.FromTime, st.integers(START - 5, START + 60)),
+    st.just(q.First()),
+    st.builds(q.Last, st.integers(0, 5)),
+    st.builds(q.Next, readers, st.integers(0, 5)),
+)
+topic_settings = st.builds(
+    q.TopicSettings, idempotent=st.booleans(), partitioner=st.sampled_from(["", "xxh32", "nonsense"])
+)
+commands = st.one_of(
+    st.builds(q.CreateNamespace, st.sampled_from(["sales", "ops", "", "n" * 256]), st.sampled_from([None, 9, 0])),
+    st.builds(q.DeleteNamespace, namespaces),
+    st.just(q.ListNamespaces()),
+    st.builds(q.DescribeNamespace, namespaces),
+    st.builds(q.CreateTopic, topics, st.integers(-1, 4), topic_settings, st.sampled_from(q.IfExists)),
+    st.builds(q.AlterTopic, topics, topic_settings, st.none() | names),
+    st.builds(q.DeleteTopic, topics),
+    st.builds(q.ListTopics, namespaces),
+    st.builds(q.DescribeTopic, topics),
+    st.builds(q.CreatePartitions, topics, st.integers(-1, 2)),
+    st.builds(q.DeletePartitions, topics, st.integers(-1, 2)),
+    st.builds(q.LatestOffsets, topics, st.none() | partitions),
+    st.builds(
+        lambda topic, to, records, create: q.Publish(topic, to, canonical(records, "test"), create=create),
+        topics,
+        targets,
+        batches,
+        st.integers(0, 3),
+    ),
+    st.builds(
+        q.Fetch,
+        topics,
+        partitions,
+        starts,
+        max_records=st.integers(0, 4),
+        max_bytes=st.sampled_from([1, 60, 1 << 20]),
+        commit=st.booleans(),
+        create=st.sampled_from([0, 0, 2]),
+    ),
+    st.builds(
+        q.CommitOffsets,
+        topics,
+        readers,
+        st.dictionaries(partitions, st.sampled_from([-1, 0, 1, 3, 1 << 63]), max_size=2),
+        rising=st.booleans(),
+    ),
+    st.builds(q.FetchOffsets, topics, readers, st.none() | st.lists(partitions, max_size=2).map(tuple)),
+    st.builds(q.DeleteOffsets, topics, readers, st.lists(partitions, max_size=2).map(tuple)),
+    st.builds(q.FindLeader, st.none() | topics),
+    st.just(q.Ping()),
+    st.just(q.EndSession()),
+)
+
+
+class Comparison(RuleBasedStateMachine):
+    """One client of the model, one of the backend under test; both get the same commands at the same time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = START
+        self.reactor = Reactor()
+        self.model = Driver(MemoryBackend(self.reactor, self.clock), self.reactor)
+        self.tested = Driver(self.open(), self.reactor)
+
+    def clock(self) -> int:
+        return self.now
+
+    def open(self) -> Any:
+        raise NotImplementedError
+
+    @rule(command=commands)
+    def ask(self, command: q.Command) -> None:
+        assert self.tested.ask(command) == self.model.ask(command)
+
+    @rule(burst=st.lists(commands, min_size=2, max_size=8))
+    def ask_without_waiting(self, burst: list[q.Command]) -> None:
+        """Writes are decided in the order they came; reads of the session see all its writes before them."""
+        writes = [command for command in burst if not isinstance(command, q.Fetch)]
+        begun = [self.tested.begin(command) for command in writes]
+        expected = [self.model.ask(command) for command in writes]
+        for command, deferred, outcome in zip(writes, begun, expected, strict=True):
+            if isinstance(command, q.Publish | q.CreateTopic | q.CommitOffsets):
+                assert self.result(deferred) == outcome
+            else:
+                self.result(deferred)
+
+    @rule(microseconds=st.integers(1, 30))
+    def wait(self, microseconds: int) -> None:
+        self.now += microseconds
+
+    def result(self, deferred: Any) -> Any:
+        try:
+            return self.reactor.wait(deferred)
+        except CommandFailed as failure:
+            return failure.fault, failure.facts
+
+    def teardown(self) -> None:
+        self.tested.close()
+
+
+class Sqlite(Comparison):
+    """The file is read back from time to time, and so is everything that is not in memory any more."""
+
+    def open(self) -> SqliteBackend:
+        if not hasattr(self, "directory"):
+            self.directory = Path(tempfile.mkdtemp())
+        return SqliteBackend(self.directory, registry([]), self.reactor, self.clock)
+
+    @rule()
+    def restart(self) -> None:
+        self.tested.close()
+        self.tested = Driver(self.open(), self.reactor)
+        for namespace in self.model.backend._state.namespaces.values():  # whose turn it was is not kept
+            for topic in namespace.topics.values():
+                topic.turn = 0
+
+    def teardown(self) -> None:
+        super().teardown()
+        shutil.rmtree(self.directory)
+
+
+TestSqlite = Sqlite.TestCase
+TestSqlite.settings = settings(max_examples=100, stateful_step_count=30, deadline=None, report_multiple_bugs=False)
