@@ -1,10 +1,11 @@
 PYTHON ?= python3
 BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: run test lint bench fuzz soak
 
 run: .venv/installed
-	$(BIN)/gateway run
+	@$(BIN)/gateway run
 
 test: .venv/tested
 	$(BIN)/python -m pytest
@@ -13,10 +14,10 @@ lint: .venv/tested
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 
 bench: .venv/tested
-	$(BIN)/gateway bench
+	@$(BIN)/gateway bench
 
 soak: .venv/tested
-	GATEWAY_LONG=1 $(BIN)/python -m pytest -m long
+	$(BIN)/python -m pytest -m long
 
 fuzz: .venv/tested
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest tests/core tests/dialects tests/backends
@@ -25,10 +26,14 @@ fuzz: .venv/tested
 .venv: .venv/installed
 
 .venv/installed: setup.cfg pyproject.toml
-	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
-	touch $@
+	@echo "installing into .venv, once ..."
+	@$(PYTHON) -m venv .venv
+	@$(PIP) --editable .
+	@touch $@
 
-.venv/tested: .venv/installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
-	touch $@
+# Real clients stand apart from each other and from us: some of them come in several versions.
+.venv/tested: .venv/installed tests/clients.txt
+	@echo "installing what the tests need ..."
+	@$(PIP) --editable '.[test]'
+	@for client in $$(cat tests/clients.txt); do $(PIP) --upgrade --target .venv/clients/$$client $$client || exit 1; done
+	@touch $@

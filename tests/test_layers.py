@@ -10,6 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 LAYERS = [  # each may import what stands above it
     ["gateway.core"],
+    ["gateway.compression"],
     ["gateway.dialects"],
     ["gateway.backends.interface", "gateway.backends.wall"],
     ["gateway.net"],
@@ -20,8 +21,8 @@ LAYERS = [  # each may import what stands above it
     ["gateway.conformance", "gateway.pipeline", "gateway.bench"],
     ["gateway.cli"],
 ]
-PURE = {"gateway.core", "gateway.dialects"}
-NOT_PURE = {"twisted", "zope", "socket", "asyncio", "threading", "time", "random", "secrets", "os", "datetime"}
+PURE = {"gateway.core", "gateway.compression", "gateway.dialects"}
+NOT_PURE = {"twisted", "zope", "socket", "asyncio", "threading", "time", "random", "secrets", "os"}
 CONSTRUCT_IN = "spec"
 
 

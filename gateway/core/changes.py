@@ -29,7 +29,7 @@ class NamespaceDeleted(msgspec.Struct, frozen=True, gc=False):
     id: int
 
 
-class TopicSet(msgspec.Struct, frozen=True):
+class TopicSet(msgspec.Struct, frozen=True, gc=False):
     """A topic was made, renamed or given other settings."""
 
     namespace: int
@@ -62,7 +62,7 @@ class PartitionDeleted(msgspec.Struct, frozen=True, gc=False):
     number: int
 
 
-class Appended(msgspec.Struct, frozen=True):
+class Appended(msgspec.Struct, frozen=True, gc=False):
     """A batch stands at the end of a partition, stamped.
 
     producers: (id, epoch, last sequence) of each idempotent producer in it.

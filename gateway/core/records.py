@@ -68,7 +68,7 @@ class Header(msgspec.Struct, frozen=True, array_like=True, gc=False):
     key_kind: HeaderKind = HeaderKind.TEXT
 
 
-class Record(msgspec.Struct, frozen=True, array_like=True):
+class Record(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What a producer wrote.  Its offset and its place in time belong to the batch, not to it.
 
     key:              None = none; an empty key on any wire is none.
@@ -145,7 +145,7 @@ class Encoding:
         return f"<encoding {self.name}>"
 
 
-class RecordBatch(msgspec.Struct, frozen=True, array_like=True):
+class RecordBatch(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Records in one encoding.  The i-th has offset base+i and, unless it says otherwise, time timestamp+i.
 
     body:      in the layout of `encoding`.

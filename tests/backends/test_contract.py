@@ -175,4 +175,4 @@ class Sqlite(Comparison):
 
 
 TestSqlite = Sqlite.TestCase
-TestSqlite.settings = settings(max_examples=100, stateful_step_count=30, deadline=None, report_multiple_bugs=False)
+TestSqlite.settings = settings(stateful_step_count=30, report_multiple_bugs=False)

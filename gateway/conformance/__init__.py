@@ -1,0 +1,1 @@
+"""Judging clients, servers and ourselves by the cases that lie beside each dialect."""

@@ -1,0 +1,51 @@
+"""Which reply answers which command, as the docstrings of core.commands say.  A Follow has no reply, only pushes."""
+
+from __future__ import annotations
+
+from gateway.core import commands as c
+from gateway.core import replies as r
+
+ANSWERS: dict[type[c.Command], type[r.Reply]] = {
+    c.Ping: r.Done,
+    c.Authenticate: r.Authenticated,
+    c.Describe: r.NodeDescription,
+    c.ListSessions: r.Sessions,
+    c.DescribeSession: r.SessionDescription,
+    c.EndSession: r.Done,
+    c.CreateNamespace: r.NamespaceDescription,
+    c.DeleteNamespace: r.Done,
+    c.ListNamespaces: r.Namespaces,
+    c.DescribeNamespace: r.NamespaceDescription,
+    c.CreateTopic: r.TopicDescription,
+    c.AlterTopic: r.TopicDescription,
+    c.DeleteTopic: r.Done,
+    c.ListTopics: r.Topics,
+    c.DescribeTopic: r.TopicDescription,
+    c.CreatePartitions: r.TopicDescription,
+    c.DeletePartitions: r.TopicDescription,
+    c.Publish: r.Published,
+    c.Fetch: r.Records,
+    c.LatestOffsets: r.Offsets,
+    c.CommitOffsets: r.Done,
+    c.FetchOffsets: r.CommittedOffsets,
+    c.DeleteOffsets: r.Done,
+    c.CreateGroup: r.GroupDescription,
+    c.DeleteGroup: r.Done,
+    c.ListGroups: r.Groups,
+    c.DescribeGroup: r.GroupDescription,
+    c.JoinGroup: r.Joined,
+    c.SyncGroup: r.Joined,
+    c.Heartbeat: r.Done,
+    c.LeaveGroup: r.Done,
+    c.MapPut: r.MapChanged,
+    c.MapGet: r.MapValue,
+    c.MapRemove: r.MapChanged,
+    c.MapSize: r.Count,
+    c.MapScan: r.MapEntries,
+    c.MapClear: r.Count,
+    c.MapAdd: r.Count,
+    c.Take: r.Records,
+    c.Peek: r.Records,
+    c.QueueSize: r.Count,
+    c.FindLeader: r.Leader,
+}
