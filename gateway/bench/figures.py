@@ -1,0 +1,129 @@
+"""The arithmetic of the table: percentiles, medians over rounds, ratios within a round, and the goals."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import msgspec
+
+from gateway.bench.rows import Row, Sample
+
+
+class Figure(msgspec.Struct, frozen=True):
+    """One row over all rounds; every field is the median of the rounds.
+
+    rate:     records or requests per second, `rates` those of each round.
+    p50, p99: latency, us.
+    to_echo, to_file: this rate to that of the reference row in the same round, None = not measured or not comparable.
+    server_cpu, generator_cpu: cores busy.
+    """
+
+    row: str
+    unit: str
+    rate: float
+    rates: list[float]
+    p50: float
+    p99: float
+    to_echo: float | None
+    to_file: float | None
+    server_cpu: float
+    generator_cpu: float
+
+
+class Goal(msgspec.Struct, frozen=True):
+    """One line of the last table of design/performance.md.
+
+    number:  its number there.
+    of:      `rate`: ours to the reference's, more is better; `p50`, `p99`: us added to the reference's, less is better.
+    """
+
+    number: int
+    about: str
+    row: str
+    against: str
+    of: Literal["rate", "p50", "p99"]
+    floor: float
+    aim: float
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """How a goal was met."""
+
+    goal: Goal
+    value: float
+    met: Literal["aim", "floor", "missed"]
+
+
+GOALS = (
+    Goal(2, "durable batches : plain file", "cursus-batch/sqlite", "file-batch/file", "rate", 2.5, 5),
+    Goal(5, "single records in memory : echo", "cursus-single/memory", "echo-8x64/echo", "rate", 0.15, 0.25),
+    Goal(6, "cursus FETCH_OFFSET : echo", "cursus-offset/memory", "echo-50x64/echo", "rate", 0.25, 0.4),
+    Goal(6, "pipe OFFSET : echo", "pipe-offset/memory", "echo-50x64/echo", "rate", 0.25, 0.4),
+    Goal(7, "ping-pong, p50 added to echo, us", "cursus-ping-pong/memory", "echo-ping-pong/echo", "p50", 20, 8),
+    Goal(7, "ping-pong, p99 added to echo, us", "cursus-ping-pong/memory", "echo-ping-pong/echo", "p99", 50, 20),
+)
+
+
+def percentile(latencies: Sequence[int], part: float) -> float:
+    """The value that `part` (0..1) of the latencies (ns) do not exceed, in us; 0 where there are none."""
+    if not latencies:
+        return 0.0
+    ranked = sorted(latencies)
+    return ranked[min(len(ranked) - 1, int(part * len(ranked)))] / 1000
+
+
+def ratio(ours: Sequence[float], theirs: Sequence[float] | None) -> float | None:
+    """The median over the rounds of ours to theirs, each within its round; None without a reference."""
+    if not ours or not theirs:
+        return None
+    return statistics.median(our / their for our, their in zip(ours, theirs, strict=True))
+
+
+def spread(rates: Sequence[float]) -> float:
+    """How far the rounds lie apart, as a part of their median."""
+    return (max(rates) - min(rates)) / statistics.median(rates)
+
+
+def figure(row: Row, samples: Mapping[str, Sequence[Sample]]) -> Figure:
+    """What is quoted of a row.  samples: by row name, those of each round in order."""
+    own = samples[row.name]
+    rates = [sample.rate for sample in own]
+
+    def against(name: str) -> float | None:
+        return ratio(rates, [sample.rate for sample in samples.get(name, ())])
+
+    return Figure(
+        row=row.name,
+        unit=row.unit,
+        rate=statistics.median(rates),
+        rates=rates,
+        p50=statistics.median(percentile(sample.latencies, 0.50) for sample in own),
+        p99=statistics.median(percentile(sample.latencies, 0.99) for sample in own),
+        to_echo=against(row.scenario.echo),
+        to_file=against(row.scenario.file) if row.target == "sqlite" else None,
+        server_cpu=statistics.median(sample.server_cpu for sample in own),
+        generator_cpu=statistics.median(sample.generator_cpu for sample in own),
+    )
+
+
+def verdicts(figures: Sequence[Figure], goals: Sequence[Goal] = GOALS) -> list[Verdict]:
+    """How the goals whose two rows were both measured were met."""
+    by_name = {figure.row: figure for figure in figures}
+    return [
+        verdict(goal, by_name[goal.row], by_name[goal.against])
+        for goal in goals
+        if goal.row in by_name and goal.against in by_name
+    ]
+
+
+def verdict(goal: Goal, ours: Figure, theirs: Figure) -> Verdict:
+    """How one goal was met."""
+    if goal.of == "rate":
+        value = ratio(ours.rates, theirs.rates) or 0.0
+        aim, floor = value >= goal.aim, value >= goal.floor
+    else:
+        value = ours.p50 - theirs.p50 if goal.of == "p50" else ours.p99 - theirs.p99
+        aim, floor = value <= goal.aim, value <= goal.floor
+    return Verdict(goal, value, "aim" if aim else "floor" if floor else "missed")

@@ -1,0 +1,174 @@
+"""gateway.bench as a whole: real servers and generators in processes of their own, for fractions of a second."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from gateway.bench import BenchFailed, children, disk, frames
+from gateway.bench import rows as rows_module
+from gateway.bench.children import Server, serving, stop
+from gateway.bench.generator import Job
+from gateway.bench.report import Report, main, run
+from gateway.bench.rows import SCENARIOS, Row, Terms, measure, rows
+from gateway.bench.tally import Marked, Sized
+from gateway.dialects import load
+
+HEARS_NOTHING = """
+import signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print("listening deaf 127.0.0.1:7", "ready", sep="\\n", flush=True)
+time.sleep(600)
+"""
+
+
+def row(name: str) -> Row:
+    (found,) = (one for one in rows() if one.name == name)
+    return found
+
+
+def test_a_scenario_against_the_raw_echo_counts_what_came_back(tmp_path: Path) -> None:
+    sample = measure(row("echo-8x64/echo"), Terms(tmp_path, seconds=0.2))
+    assert sample.rate > 0
+    assert 0 < min(sample.latencies) < 60e9
+    assert not list(tmp_path.iterdir())
+
+
+def test_one_at_a_time_is_measured_with_load_and_server_on_cores_of_their_own(tmp_path: Path) -> None:
+    cores = sorted(os.sched_getaffinity(0))
+    (ping_pong,) = (scenario for scenario in SCENARIOS if scenario.name == "cursus-ping-pong")
+    kept = {target: rows_module._cores(Row(ping_pong, target)) for target in ping_pong.on}
+    assert kept == {"sqlite": (None, None), "memory": (cores[0], cores[1]) if len(cores) > 1 else (None, None)}
+    with serving(children.echo(), tmp_path, cores[0]) as server:
+        server.ports()
+        assert os.sched_getaffinity(server.process) == {cores[0]}
+
+
+def test_two_generators_share_the_connections(tmp_path: Path) -> None:
+    with serving(children.echo(), tmp_path) as server:
+        ring = [frames.framed(b"%d" % number) for number in range(10)]
+        job = Job(server.ports()["echo"], [ring] * 5, Marked(b"\0\0\0\1"), depth=4, warmup=0.05, seconds=0.1)
+        first, second = children.generate(job, generators=2)
+    assert first.replies and second.replies
+    assert min(first.total, second.total) >= 8  # at least one window on each connection
+
+
+def test_a_generator_that_is_answered_wrongly_fails_with_the_answer(tmp_path: Path) -> None:
+    with serving(children.echo(), tmp_path) as server:
+        ring = [frames.framed(b"no such topic")]
+        job = Job(server.ports()["echo"], [ring], Sized(len(ring[0]), b"OK"), depth=1, warmup=0.0, seconds=0.05)
+        with pytest.raises(BenchFailed, match="no such topic"):
+            children.generate(job)
+
+
+def test_a_server_that_does_not_start_is_a_sentence_with_what_it_said(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "import sys; sys.exit('no disk left')"]
+    with pytest.raises(BenchFailed, match="did not start: no disk left"), serving(command, tmp_path) as server:
+        server.ports()
+
+
+def test_a_server_is_stopped_also_when_the_bench_is_interrupted(tmp_path: Path) -> None:
+    started: list[Server] = []
+    with pytest.raises(KeyboardInterrupt), serving(children.echo(), tmp_path) as server:
+        server.ports()
+        started.append(server)
+        raise KeyboardInterrupt
+    assert not Path(f"/proc/{started[0].process}").exists()
+
+
+def test_a_child_that_does_not_hear_is_killed() -> None:
+    with subprocess.Popen([sys.executable, "-c", HEARS_NOTHING], stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"listening deaf 127.0.0.1:7\n"
+        stop(child, 0.05)
+    assert child.returncode == -signal.SIGKILL
+
+
+def test_ports_are_read_by_name(tmp_path: Path) -> None:
+    with serving([sys.executable, "-c", HEARS_NOTHING.replace("SIG_IGN", "SIG_DFL")], tmp_path) as server:
+        assert server.ports() == {"deaf": 7}
+
+
+def test_a_report_holds_every_row_and_judges_the_goals_it_can(tmp_path: Path) -> None:
+    report = run(rows(("echo-ping-pong", "file")), 2, Terms(tmp_path, seconds=0.05))
+    assert [(figure.row, len(figure.rates)) for figure in report.figures] == [
+        ("echo-ping-pong/echo", 2),
+        ("file-batch/file", 2),
+    ]
+    assert len(report.disk) == 2
+    assert report.goals == []
+
+
+def test_json_is_the_whole_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--only", "echo-8x64", "--rounds", "1", "--seconds", "0.05", "--dir", str(tmp_path), "--json"]) == 0
+    report = msgspec.json.decode(capsys.readouterr().out, type=Report)
+    assert (report.rounds, report.figures[0].row) == (1, "echo-8x64/echo")
+
+
+def test_the_table_shows_row_rate_and_disk(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--only", "file-batch", "--rounds", "1", "--seconds", "0.05", "--dir", str(tmp_path)]) == 0
+    shown = capsys.readouterr()
+    assert "file-batch/file" in shown.out
+    assert "records/s" in shown.out
+    assert "fdatasync/s" in shown.out
+    assert shown.err == ""  # progress is for terminals
+
+
+def test_list_lists_every_row(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--list"]) == 0
+    listed = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    assert listed == [one.name for one in rows()]
+    assert len(set(listed)) == len(listed) == sum(len(scenario.on) for scenario in SCENARIOS)
+
+
+def test_list_lists_what_was_selected_also_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--list", "--only", "pipe", "--only", "fetch/memory", "--json"]) == 0
+    listed = msgspec.json.decode(capsys.readouterr().out)
+    assert [one["row"] for one in listed] == [
+        "cursus-fetch/memory",
+        "pipe-produce/sqlite",
+        "pipe-produce/memory",
+        "pipe-offset/memory",
+    ]
+
+
+@pytest.mark.parametrize("argv", [["--only", "nosuch"], ["--rounds", "0"], ["--nosuch"], ["stray"]])
+def test_nonsense_is_refused_with_code_2(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(argv) == 2
+    assert "Error: " in capsys.readouterr().err
+
+
+def test_a_directory_on_no_disk_is_known(tmp_path: Path) -> None:
+    mounts = tmp_path / "mounts"
+    mounts.write_text("/dev/vda / ext4 rw 0 0\ntmpfs /dev/shm tmpfs rw 0 0\n")
+    assert disk.in_memory(Path("/dev/shm/x"), mounts)
+    assert not disk.in_memory(Path("/var/tmp"), mounts)
+    assert not disk.in_memory(Path("/dev"), mounts)
+
+
+def test_produce_requests_are_batches_the_dialect_reads_whole() -> None:
+    cursus = load("cursus")
+    terms = cursus.listener(cursus, cursus.settings(), {}).terms("127.0.0.1:0")
+    request = cursus.decode_request(frames.cursus_batch("bench", 3, 100), terms)
+    records = request.command.batch.records()  # type: ignore[union-attr]
+    assert (request.command.to, len(records)) == (3, 100)  # type: ignore[union-attr]
+    assert {len(record.value or b"") for record in records} == {frames.PAYLOAD}
+    assert len({record.value for record in records}) == 100
+
+
+@pytest.mark.parametrize("name", ["cursus-batch/memory", "cursus-batch/sqlite", "pipe-produce/memory"])
+def test_produce_rows_count_what_was_stored(name: str, tmp_path: Path) -> None:
+    sample = measure(row(name), Terms(tmp_path, seconds=0.3))  # which fails unless all that was acknowledged is there
+    assert sample.rate > 0
+    assert sample.server_cpu > 0
+
+
+@pytest.mark.parametrize("name", ["cursus-fetch/memory", "cursus-offset/memory", "pipe-offset/memory"])
+def test_rows_that_store_nothing_get_the_answers_they_expect(name: str, tmp_path: Path) -> None:
+    assert measure(row(name), Terms(tmp_path, seconds=0.1)).rate > 0
