@@ -62,7 +62,7 @@ class Terms:
         self.losses = Losses() if losses is None else losses
 
 
-class Request(msgspec.Struct, frozen=True):
+class Request(msgspec.Struct, frozen=True, gc=False):
     """A command as one peer sent it.
 
     tag:     the peer's own correlation value, given back with the reply.

@@ -18,7 +18,7 @@ from gateway.dialects.dialect import Dialect, Losses, Refusal, Request, Settings
 from gateway.dialects.frames import FrameBuffer
 
 
-class Call(msgspec.Struct, frozen=True):
+class Call(msgspec.Struct, frozen=True, gc=False):
     """The peer asked; `answer(call, outcome)` must follow, once."""
 
     ticket: int
@@ -48,6 +48,8 @@ class ServerSession:
 
     closing: hang up once every call is answered and the bytes are out; nothing more is read.
     reason:  why, for the log.
+    held:    bytes that wait to be taken, and bytes of the answers in `early`.
+    early:   answers that wait for an earlier one, by ticket.
     """
 
     def __init__(self, listener: Listener, terms: Terms) -> None:
@@ -56,17 +58,18 @@ class ServerSession:
         self.terms = terms
         self.closing = False
         self.reason = ""
+        self.held = 0
+        self.early: dict[int, bytes] = {}
         self._frames = FrameBuffer(self.dialect.measure_request, self.settings.max_frame or self.dialect.max_frame)
         self._since = 0.0
         self._issued = 0
         self._turn = 0
-        self._early: dict[int, bytes] = {}
         self._out: list[bytes] = []
 
     @property
     def due(self) -> int:
         """Calls not answered yet, where order is kept; else 0."""
-        return 0 if self.dialect.tagged else self._issued - self._turn - len(self._early)
+        return 0 if self.dialect.tagged else self._issued - self._turn - len(self.early)
 
     def receive(self, data: bytes, now: float) -> list[Call]:
         """What the peer asks with these bytes."""
@@ -101,17 +104,25 @@ class ServerSession:
     def push(self, call: Call, batch: RecordBatch) -> None:
         """A batch for a Follow that was called."""
         assert self.dialect.encode_push is not None, f"{self.dialect.name} does not push"
-        self._out.append(self.dialect.encode_push(call.request, batch, self.terms))
+        self.say(self.dialect.encode_push(call.request, batch, self.terms))
+
+    def say(self, data: bytes) -> None:
+        """Bytes that answer no call, such as a sign of life; they leave behind what is there to be taken."""
+        self._out.append(data)
+        self.held += len(data)
 
     def ended(self, call: Call, failure: CommandFailed) -> None:
         """A Follow that had begun goes no further.  What is said of it is the dialect's business."""
         self.close(str(failure))
 
     def tick(self, now: float) -> None:
-        """Time passes: what was started and not finished may be given up."""
+        """Time passes: what was started and not finished may be given up, and a dialect may say something."""
         if self._frames.pending and now - self._since > self.settings.frame_seconds:
             self.close(f"a frame was not finished within {self.settings.frame_seconds:g} s")
             self._frames.rest()
+
+    def lost(self) -> None:
+        """The connection is gone.  A dialect whose listener knows of its sessions has it forget this one."""
 
     def excuse(self, now: float) -> None:
         """We, not the peer, kept an unfinished frame waiting until now."""
@@ -123,7 +134,9 @@ class ServerSession:
         if not out:
             return b""
         self._out = []
-        return out[0] if len(out) == 1 else b"".join(out)
+        data = out[0] if len(out) == 1 else b"".join(out)
+        self.held -= len(data)
+        return data
 
     def close(self, reason: str) -> None:
         """Read nothing more."""
@@ -160,17 +173,18 @@ class ServerSession:
         return ticket
 
     def _send(self, ticket: int, data: bytes) -> None:
+        self.held += len(data)
         if self.dialect.tagged:
             self._out.append(data)
             return
-        assert ticket >= self._turn and ticket not in self._early, f"ticket {ticket} answered twice"
+        assert ticket >= self._turn and ticket not in self.early, f"ticket {ticket} answered twice"
         if ticket != self._turn:
-            self._early[ticket] = data
+            self.early[ticket] = data
             return
         self._out.append(data)
         self._turn += 1
-        while self._turn in self._early:
-            self._out.append(self._early.pop(self._turn))
+        while self._turn in self.early:
+            self._out.append(self.early.pop(self._turn))
             self._turn += 1
 
 

@@ -44,10 +44,10 @@ def write_payload(command: Command, reply: Reply, terms: PipeTerms) -> bytes:
             return b"partition=%d offset=%d hw=%d" % (reply.partition, reply.base, reply.last)
         case Fetch(), Records():
             return b"messages=%b hw=%d" % (b",".join(_items(reply.batches, terms)), reply.end - 1)
-        case (JoinGroup() | SyncGroup()), Joined():
+        case ((JoinGroup() | SyncGroup()), Joined()):
             assigned = " ".join(map(str, reply.assignment)).encode()
             return b"generation=%d assigned=[%b]" % (reply.generation + AHEAD, assigned)
-        case (CommitOffsets() | Heartbeat() | LeaveGroup()), Done():
+        case ((CommitOffsets() | Heartbeat() | LeaveGroup()), Done()):
             return DONE[type(command)]
         case FetchOffsets(partitions=(partition,)), CommittedOffsets():
             return b"offset=%d" % reply.offsets.get(partition, 0)
