@@ -14,10 +14,15 @@ DEFAULT_BACKEND = "sqlite:./gateway-data"
 
 
 class TLS(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Files in PEM.  certificate: the server's, followed by its chain."""
+    """Files in PEM.  certificate: the server's, followed by its chain.
+
+    plaintext: connections without TLS are served too, told apart by their first byte.  The Java and Go clients of
+               Cursus need that: with TLS set they still open some of their connections without it.
+    """
 
     certificate: str
     key: str
+    plaintext: bool = False
 
 
 class ListenerPlan(msgspec.Struct, frozen=True):
@@ -69,10 +74,11 @@ def read_configuration(path: str) -> Configuration:
         raise ValueError(f"{path}: {error.strerror}") from error
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
+    _only(_File.__struct_fields__, table, path)
     try:
         whole = msgspec.convert(table, _File)
     except msgspec.ValidationError as error:
-        raise ValueError(f"{path} {error}") from error
+        raise ValueError(f"{path}: {error}") from error
     plans = tuple(_plan(path, name, section) for name, section in whole.listener.items())
     return Configuration(plans, whole.backend.spec)
 
@@ -102,11 +108,19 @@ class _Listener(msgspec.Struct, frozen=True):
     tls: TLS | None = None
 
 
+def _only(keys: tuple[str, ...], table: dict[str, object], where: str) -> None:
+    for key in table:
+        if key not in keys:
+            raise ValueError(f"{where}: there is no key {key!r}; there are {', '.join(sorted(keys))}")
+
+
 def _plan(path: str, name: str, section: dict[str, object]) -> ListenerPlan:
     try:
         common = msgspec.convert(section, _Listener)
         dialect = find_dialect(common.dialect)
-        own = {key: value for key, value in section.items() if key not in _Listener.__struct_fields__}
+        shared = _Listener.__struct_fields__
+        _only(shared + dialect.settings.__struct_fields__, section, dialect.name)
+        own = {key: value for key, value in section.items() if key not in shared}
         settings = msgspec.convert(own, dialect.settings)
     except ValueError as error:  # msgspec.ValidationError is one
         raise ValueError(f"{path} [listener.{name}]: {error}") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import os
 import signal
 import sys
 from pathlib import Path
@@ -22,20 +23,25 @@ from twisted.internet.interfaces import (
 )
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
-from twisted.plugin import getPlugins
 from twisted.python import usage
 from twisted.python.failure import Failure
 
-import gateway.backends
-from gateway import dialects
-from gateway.backends.interface import IBackend, IBackendMaker
+from gateway import backends, compression, dialects
+from gateway.backends import find_maker
+from gateway.backends.interface import IBackend
 from gateway.configuration import Configuration, ListenerPlan, default_listeners, parse_listen, read_configuration
 from gateway.core.records import registry
-from gateway.net.security import with_tls
+from gateway.net.security import EitherFactory, with_tls
 from gateway.net.server import SWEEP_SECONDS, Listening, Port
+
+BACKLOG = 1024
+"""Connections that the kernel may hold for us."""
 
 DRAIN_SECONDS = 10.0
 """How long stopping waits for what is in flight."""
+
+ENDPOINTS = "tcp:PORT, tcp:PORT:interface=ADDRESS, ssl:PORT:privateKey=FILE:certKey=FILE, unix:PATH"
+"""What most operators may want of Twisted's server endpoints."""
 
 
 class Options(usage.Options):
@@ -67,7 +73,8 @@ class Options(usage.Options):
                 add_plugins(Path(self["plugins"]))
             told = read_configuration(self["config"]) if self["config"] else Configuration()
             listeners = parse_listen(self._listen) or told.listeners or default_listeners()
-            self.configuration = Configuration(listeners, self["backend"] or told.backend)
+            backend = told.backend if self["backend"] is None else self["backend"]
+            self.configuration = Configuration(listeners, backend)
             find_maker(self.configuration.backend)
         except ValueError as error:
             raise usage.UsageError(str(error)) from error
@@ -79,6 +86,7 @@ def makeService(options: Options) -> GatewayService:
 
     service = GatewayService(options.configuration, cast(IReactorTime, reactor))
     reactor.callWhenRunning(take_signals, reactor, service)
+    reactor.callWhenRunning(service.announce)  # who reads `ready` may send a signal at once
     return service
 
 
@@ -113,7 +121,7 @@ class GatewayService(Service):
                 _refuse(f"cannot listen for {plan.name} on {plan.endpoint}: {error}")
 
     def startService(self) -> None:
-        """Open the store, say what listens where, and begin to serve."""
+        """Open the store and begin to serve."""
         super().startService()  # type: ignore[no-untyped-call]
         maker, argument = find_maker(self._configuration.backend)
         try:
@@ -127,7 +135,6 @@ class GatewayService(Service):
         self._sweep.clock = self._clock
         self._sweep.start(SWEEP_SECONDS, now=False)
         _keep_memory()
-        self._announce()
 
     def stopService(self) -> Deferred[None]:
         """Stop accepting, finish what is in flight, close connections, then the backend."""
@@ -138,7 +145,13 @@ class GatewayService(Service):
         outer: IProtocolFactory = factory
         if plan.tls is not None:
             outer = with_tls(factory, plan.tls.certificate, plan.tls.key, self._clock)
-        opened = endpoints.serverFromString(self._clock, plan.endpoint).listen(outer)
+            if plan.tls.plaintext:
+                outer = EitherFactory(factory, outer, self._clock)
+        try:
+            endpoint = endpoints.serverFromString(self._clock, _with_backlog(plan.endpoint))
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"that is no endpoint such as {ENDPOINTS}") from error
+        opened = endpoint.listen(outer)
         failures: list[Failure] = []
         opened.addCallbacks(self._ports.append, failures.append)
         if failures:
@@ -161,7 +174,8 @@ class GatewayService(Service):
         if self._backend is not None:
             await maybeDeferred(self._backend.close)
 
-    def _announce(self) -> None:
+    def announce(self) -> None:
+        """Say what listens where, and that we are ready."""
         assert self._backend is not None
         say(f"storing in {self._configuration.backend}, durability {self._backend.durability}")
         hints = []
@@ -169,7 +183,7 @@ class GatewayService(Service):
             host, number = _host_port(port)
             say(f"listening {plan.dialect.name} {host}:{number}" if number else f"listening {plan.dialect.name} {host}")
             if plan.dialect.hint and number and plan.tls is None:
-                hints.append(plan.dialect.hint.format(host=host, port=number))
+                hints.append(plan.dialect.hint.format(host=host.strip("[]"), port=number))
         say("ready")
         for hint in hints:
             say(f"try: {hint}")
@@ -180,38 +194,28 @@ def take_signals(running: IReactorCore, service: GatewayService) -> None:
 
     Twisted's own answer to a second signal is a traceback, and twistd's to any is to die of it.
     """
-    asked: list[int] = []
+    asked: list[bool] = []
 
     def stop() -> None:
-        if len(asked) == 1:
+        if not asked:
             running.stop()
         else:
             service.hurry()
+        asked.append(True)
 
     def caught(number: int, frame: object) -> None:
-        asked.append(number)
         IReactorFromThreads(running).callFromThread(stop)
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, caught)
 
 
-def find_maker(spec: str) -> tuple[IBackendMaker, str]:
-    """The maker and the argument of `NAME:ARGUMENT`.  Raises ValueError, with the backends there are."""
-    name, _, argument = spec.partition(":")
-    makers = {maker.name: maker for maker in getPlugins(IBackendMaker, gateway.backends)}
-    if name not in makers:
-        choices = ", ".join(makers[name].usage for name in sorted(makers))
-        raise ValueError(f"there is no backend {name!r}; there are {choices}")
-    return makers[name], argument
-
-
 def add_plugins(directory: Path) -> None:
-    """Find backends and dialects in that directory too.  Raises ValueError if it has neither."""
-    places = {"backends": gateway.backends.__path__, "dialects": dialects.__path__}
+    """Find backends, dialects and compressors in that directory too.  Raises ValueError if it has none of them."""
+    places = {"backends": backends.__path__, "dialects": dialects.__path__, "compression": compression.__path__}
     found = {place: path for place, path in places.items() if (directory / place).is_dir()}
     if not found:
-        raise ValueError(f"{directory} has neither a backends nor a dialects folder")
+        raise ValueError(f"{directory} has none of the folders {', '.join(places)}")
     for place, path in found.items():
         if str(directory / place) not in path:
             path.append(str(directory / place))
@@ -226,15 +230,29 @@ def say(line: str) -> None:
 
 
 def _refuse(sentence: str) -> NoReturn:
-    sys.stderr.write(f"gateway: {sentence}\n")
+    err = cast("TextIO | None", sys.__stderr__)  # under twistd sys.stderr is the log
+    if err is not None:
+        err.write(f"gateway: {sentence}\n")
     raise SystemExit(2)
 
 
 def _host_port(port: IListeningPort) -> tuple[str, int]:
     address = port.getHost()
-    if isinstance(address, IPv4Address | IPv6Address):
+    if isinstance(address, IPv6Address):
+        return f"[{address.host}]", address.port
+    if isinstance(address, IPv4Address):
         return address.host, address.port
-    return str(getattr(address, "name", b"")), 0
+    return os.fsdecode(getattr(address, "name", b"")), 0
+
+
+def _with_backlog(endpoint: str) -> str:
+    """The description, with room for a crowd that connects at once unless it says how much there is.
+
+    Java and Python clients of Cursus dial for every request; of Twisted's own 50 places they use up each in a moment,
+    and whoever finds none tries again after a second.
+    """
+    kind = endpoint.partition(":")[0]
+    return endpoint if kind not in ("tcp", "tcp6", "ssl") or "backlog=" in endpoint else f"{endpoint}:backlog={BACKLOG}"
 
 
 def _keep_memory() -> None:

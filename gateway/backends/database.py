@@ -9,7 +9,9 @@ from __future__ import annotations
 import fcntl
 import os
 import sqlite3
+import struct
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 import google_crc32c
@@ -38,7 +40,7 @@ CREATE TABLE batches (
     position INTEGER PRIMARY KEY,  -- partition number << 40 | offset of the first record
     count INTEGER NOT NULL,
     timestamp INTEGER NOT NULL,    -- of the first record, us since the epoch
-    crc INTEGER NOT NULL,          -- CRC-32C of the body
+    crc INTEGER NOT NULL,          -- see _checksum
     encoding TEXT NOT NULL,
     origin TEXT NOT NULL,
     body BLOB NOT NULL
@@ -62,9 +64,17 @@ CREATE TABLE offsets (
     number INTEGER NOT NULL, kind TEXT NOT NULL, reader TEXT NOT NULL, offset INTEGER NOT NULL,
     PRIMARY KEY (number, kind, reader)
 ) WITHOUT ROWID;
+CREATE TABLE groups (
+    namespace INTEGER NOT NULL, topic INTEGER NOT NULL, id INTEGER NOT NULL, name TEXT NOT NULL,
+    created INTEGER NOT NULL, generation INTEGER NOT NULL, PRIMARY KEY (namespace, topic, id)
+) WITHOUT ROWID;
 CREATE TABLE numbered (kind TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 """
 
+_CHECKED = struct.Struct(">qqq")
+"""What a checksum covers besides name and body: position, count, timestamp."""
+
+_Row = tuple[int, int, int, int, str, str, bytes]
 _BATCH = "SELECT position, count, timestamp, crc, encoding, origin, body FROM batches"
 _settings = msgspec.msgpack.Decoder(TopicSettings).decode
 _pack = msgspec.msgpack.encode
@@ -96,13 +106,28 @@ def connect(path: Path) -> sqlite3.Connection:
     """A connection, for any thread but one at a time.  Raises Unusable if the file is not a database."""
     try:
         connection = sqlite3.connect(path, timeout=10, isolation_level=None, check_same_thread=False)
+    except sqlite3.Error as error:
+        raise Unusable(f"{path} cannot be opened: {error}") from error
+    try:
         connection.execute("PRAGMA page_size = 16384")  # 4096 halves the batches a second, measured
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA wal_autocheckpoint = 4096")
     except sqlite3.Error as error:
+        connection.close()
         raise Unusable(f"{path} cannot be opened: {error}") from error
     return connection
+
+
+def start(path: Path, now: int) -> tuple[sqlite3.Connection, State, State]:
+    """The file, made if there is none, and the state in it, twice.  Raises Unusable, and then nothing stays open."""
+    connection = connect(path)
+    try:
+        prepare(connection)
+        return connection, load(connection, now), load(connection, now)
+    except Unusable:
+        connection.close()
+        raise
 
 
 def prepare(connection: sqlite3.Connection) -> None:
@@ -152,8 +177,28 @@ def _save_appended(connection: sqlite3.Connection, appended: list[c.Appended], n
 def _row(change: c.Appended) -> tuple[object, ...]:
     batch = change.batch
     position = change.number << OFFSET_BITS | batch.base
-    crc = google_crc32c.value(batch.body)
-    return position, batch.count, batch.timestamp, crc, batch.encoding.name, batch.origin, batch.body
+    name = batch.encoding.name
+    crc = _checksum(name, batch.body, position, batch.count, batch.timestamp)
+    return position, batch.count, batch.timestamp, crc, name, batch.origin, batch.body
+
+
+@cache
+def _name_sum(name: str) -> int:
+    return int(google_crc32c.value(name.encode()))
+
+
+def _intact(row: _Row) -> bool:
+    position, count, timestamp, crc, name, _, body = row
+    try:
+        return _checksum(name, body, position, count, timestamp) == crc
+    except (TypeError, struct.error):  # damage can make a number a text
+        return False
+
+
+def _checksum(name: str, body: bytes, position: int, count: int, timestamp: int) -> int:
+    """CRC-32C of the encoding's name, the body, and where and when the batch stands: all that a reader relies on."""
+    summed = google_crc32c.extend(_name_sum(name), body)
+    return int(google_crc32c.extend(summed, _CHECKED.pack(position, count, timestamp)))
 
 
 Statement = tuple[str, tuple[object, ...]]
@@ -172,6 +217,14 @@ _SAVE: dict[type, Callable[..., Statement]] = {
         (at.number, at.namespace, at.topic, at.index, at.created),
     ),
     c.PartitionDeleted: lambda at: ("UPDATE partitions SET gone = 1 WHERE number = ?", (at.number,)),
+    c.GroupSet: lambda at: (
+        "INSERT OR REPLACE INTO groups VALUES (?, ?, ?, ?, ?, ?)",
+        (at.namespace, at.topic, at.id, at.name, at.created, at.generation),
+    ),
+    c.GroupDeleted: lambda at: (
+        "DELETE FROM groups WHERE namespace = ? AND topic = ? AND id = ?",
+        (at.namespace, at.topic, at.id),
+    ),
     c.OffsetSet: lambda at: (
         "INSERT OR REPLACE INTO offsets VALUES (?, ?, ?, ?)",
         (at.number, at.kind, at.reader, at.offset),
@@ -220,7 +273,9 @@ def load(connection: sqlite3.Connection, now: int) -> State:
         for number, producer, epoch, last, heard in known:
             if number in state.partitions:
                 state.partitions[number].producers.heard(producer, epoch, last, heard)
-    except (sqlite3.Error, msgspec.DecodeError, KeyError, AssertionError) as error:
+    except Unusable:
+        raise
+    except Exception as error:  # every row was written by us: whatever does not fit is damage
         raise Unusable(f"the data file is damaged ({error}); restore it from a copy") from error
     return state
 
@@ -247,11 +302,13 @@ def seek(connection: sqlite3.Connection, number: int, start: int, end: int, time
     base = number << OFFSET_BITS
     while start < end:
         middle = (start + end) // 2
-        row: tuple[int, int, int] = connection.execute(
+        row: tuple[int, int, int] | None = connection.execute(
             "SELECT position, count, timestamp FROM batches "
             "WHERE position BETWEEN ? AND ? ORDER BY position DESC LIMIT 1",
             (base, base | middle),
         ).fetchone()
+        if row is None:  # deleted meanwhile
+            return end
         offset, count, first = row[0] - base, row[1], row[2]
         if timestamp < first:
             end = offset
@@ -274,6 +331,8 @@ def _saved(connection: sqlite3.Connection) -> Iterator[Change]:
         yield c.TopicSet(namespace, id, name, created, _settings(settings))
     partitions = "SELECT number, namespace, topic, idx, created FROM partitions WHERE NOT gone ORDER BY idx"
     yield from (c.PartitionCreated(*row) for row in connection.execute(partitions))
+    groups = "SELECT namespace, topic, id, name, created, generation FROM groups"
+    yield from (c.GroupSet(*row) for row in connection.execute(groups))
     offsets = "SELECT number, kind, reader, offset FROM offsets JOIN partitions USING (number) WHERE NOT gone"
     yield from (c.OffsetSet(*row) for row in connection.execute(offsets))
 
@@ -289,12 +348,12 @@ def _check_end(connection: sqlite3.Connection, number: int, first: int, end: int
         raise Unusable(f"the data file is damaged (partition {number} ends at {stored}, not {end}); restore a copy")
 
 
-def _batch(row: tuple[int, int, int, int, str, str, bytes], encodings: Mapping[str, Encoding]) -> RecordBatch:
-    position, count, timestamp, crc, name, origin, body = row
+def _batch(row: _Row, encodings: Mapping[str, Encoding]) -> RecordBatch:
+    position, count, timestamp, _, name, origin, body = row
     offset = position & CAPACITY - 1
     encoding = encodings.get(name)
     if encoding is None:
         raise CommandFailed(Fault.UNAVAILABLE, f"records at offset {offset} are in the unknown encoding {name}")
-    if google_crc32c.value(body) != crc:
+    if not _intact(row):
         raise CommandFailed(Fault.UNAVAILABLE, f"the records at offset {offset} are damaged on disk")
     return RecordBatch(encoding, body, count, offset, timestamp, origin)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Protocol, TypeVar
 
+import msgspec
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IPushProducer, IReactorTime
+from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
@@ -16,7 +18,7 @@ from gateway.core.commands import MAX_OFFSET, Session
 from gateway.core.faults import CommandFailed, Fault
 from gateway.core.records import RecordBatch
 from gateway.core.replies import Records, Reply
-from gateway.core.state import Partition, State, reader_key
+from gateway.core.state import Partition, State
 
 Batches = tuple[RecordBatch, ...]
 T = TypeVar("T")
@@ -48,6 +50,7 @@ class Fetching:
 
     state: what readers may see.
     write: how the backend carries out the writes that a read can imply.
+    turn:  which partition a fetch of a group is about that names none, None if its session owns none.
     """
 
     def __init__(
@@ -56,11 +59,13 @@ class Fetching:
         log: Log,
         clock: IReactorTime,
         write: Callable[[q.Command, Session], Reply | Deferred[Reply]],
+        turn: Callable[[q.Fetch, Session], int | None],
     ) -> None:
         self.state = state
         self.log = log
         self._clock = clock
         self._write = write
+        self._turn = turn
         self._waiting: dict[int, dict[object, Callable[[], None]]] = {}
 
     def fetch(self, command: q.Fetch, session: Session) -> Records | Deferred[Records]:
@@ -98,15 +103,20 @@ class Fetching:
 
     def _fetch(self, command: q.Fetch, session: Session) -> Records | Deferred[Records]:
         topic = self.state.topic(command.topic)
-        if command.partition is None:
-            raise CommandFailed(Fault.NOT_A_MEMBER)
-        partition = topic.partition(command.partition)
+        index = command.partition
+        if index is None:
+            index = self._turn(command, session)
+        if index is None:
+            return Records(0, 0, 0)
+        partition = topic.partition(index)
         start = self._start(partition, command.start)
         return then(start, lambda start: self._fetch_from(start, partition, command, session))
 
     def _fetch_from(
         self, start: int, partition: Partition, command: q.Fetch, session: Session
     ) -> Records | Deferred[Records]:
+        if partition.number not in self.state.partitions:  # deleted while the start was looked for
+            return self._fetch(command, session)
         if start >= partition.end:
             if command.wait > 0:
                 return self._fetch_later(start, partition, command, session)
@@ -117,39 +127,36 @@ class Fetching:
         return then(found, lambda records: self._commit(records, command, session)) if command.commit else found
 
     def _fetch_later(self, start: int, partition: Partition, command: q.Fetch, session: Session) -> Deferred[Records]:
-        """The same Fetch again once something is there, or its emptiness when the wait is over."""
+        """The same Fetch once something is there or its time is over, with what is left of its wait."""
         number = partition.number
-        again = q.Fetch(command.topic, command.partition, command.start, command.max_records, command.max_bytes)
-        done: Deferred[Records] = Deferred(lambda done: stop())
-        timeout = self._clock.callLater(command.wait, lambda: finish())
+        deadline = self._clock.seconds() + command.wait
+        changed: Deferred[None] = Deferred(lambda changed: stop())
+        timeout = self._clock.callLater(command.wait, lambda: go_on())
 
         def stop() -> None:
-            self.forget(number, done)
+            self.forget(number, changed)
             if timeout.active():
                 timeout.cancel()
 
-        def finish() -> None:
+        def go_on() -> None:
             stop()
-            try:
-                records = self._fetch(again, session)
-                if command.commit:
-                    records = then(records, lambda records: self._commit(records, command, session))
-            except CommandFailed as failure:
-                done.errback(failure)
-                return
-            then(records, done.callback) if not isinstance(records, Deferred) else records.chainDeferred(done)
+            changed.callback(None)
 
-        def changed() -> None:
+        def look() -> None:
             if partition.end > start or number not in self.state.partitions:
-                finish()
+                go_on()
 
-        self.wait(number, done, changed)
-        return done
+        def again(ignored: None) -> Records | Deferred[Records]:
+            left = max(0.0, deadline - self._clock.seconds())
+            return self._fetch(msgspec.structs.replace(command, wait=left), session)
+
+        self.wait(number, changed, look)
+        return changed.addCallback(again)
 
     def _start(self, partition: Partition, start: q.Start) -> int | Deferred[int]:
         """The offset a read begins at.  Raises CommandFailed: OFFSET_GONE, INVALID_OFFSET."""
         if isinstance(start, q.Next):
-            committed = partition.offsets.get(reader_key(start.reader))
+            committed = partition.offsets.get(partition.topic.reader(start.reader))
             start = start.floor if committed is None else max(committed, start.floor)
         if isinstance(start, q.First):
             return partition.start
@@ -175,6 +182,8 @@ class Fetching:
 @implementer(IPushProducer)
 class _Following:
     """One Follow: reads ahead of nobody, one read at a time, and none while paused."""
+
+    _log = Logger()
 
     def __init__(
         self, fetching: Fetching, command: q.Follow, partition: Partition, start: int, follower: IFollower
@@ -205,11 +214,19 @@ class _Following:
         self._fetching.forget(self._partition.number, self)
 
     def _pump(self) -> None:
-        while not (self._busy or self._paused or self._stopped) and self._next < self._partition.end:
-            try:
+        try:
+            while not (self._busy or self._paused or self._stopped) and self._more():
                 self._read()
-            except CommandFailed as failure:
-                self._end(failure)
+        except CommandFailed as failure:
+            self._end(failure)
+
+    def _more(self) -> bool:
+        """Whether there is something to read.  Raises CommandFailed if there will never be."""
+        state, partition, command = self._fetching.state, self._partition, self._command
+        if partition.number not in state.partitions:
+            state.topic(command.topic).partition(command.partition)
+            raise CommandFailed(Fault.NO_SUCH_TOPIC, "it was deleted, and another has its name")
+        return self._next < partition.end
 
     def _read(self) -> None:
         if self._next < self._partition.start:
@@ -219,7 +236,7 @@ class _Following:
         batches = self._fetching.log.read(self._partition.number, self._next, command.max_records, command.max_bytes)
         if isinstance(batches, Deferred):
             self._busy = True
-            batches.addCallbacks(self._arrived, self._failed)
+            batches.addCallback(self._arrived).addErrback(self._failed)
         else:
             self._deliver(batches)
 
@@ -230,10 +247,15 @@ class _Following:
 
     def _failed(self, failure: Failure) -> None:
         self._busy = False
-        defect = CommandFailed(Fault.INTERNAL, failure.getErrorMessage())
-        self._end(failure.value if isinstance(failure.value, CommandFailed) else defect)
+        if isinstance(failure.value, CommandFailed):
+            self._end(failure.value)
+        else:
+            self._log.failure("a Follow failed", failure=failure)
+            self._end(CommandFailed(Fault.INTERNAL))
 
     def _deliver(self, batches: Batches) -> None:
+        if not batches and self._more():
+            raise CommandFailed(Fault.UNAVAILABLE, f"the records at offset {self._next} are not where they should be")
         for batch in batches:
             if self._stopped:
                 return

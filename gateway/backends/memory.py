@@ -12,6 +12,7 @@ from zope.interface import implementer
 
 from gateway import __version__
 from gateway.backends.fetching import Batches, Fetching
+from gateway.backends.grouping import Grouping
 from gateway.backends.interface import IBackend, IBackendMaker, IFollower
 from gateway.backends.tail import Tail
 from gateway.backends.wall import microseconds
@@ -33,21 +34,32 @@ class MemoryBackend:
     def __init__(self, clock: IReactorTime, now: Callable[[], int] = microseconds) -> None:
         self._state = State()
         self._tail = Tail()
-        self._fetching = Fetching(self._state, self, clock, self.execute)
+        self._grouping = Grouping(self._state, clock, now, self._write)
+        self._fetching = Fetching(self._state, self, clock, self._write, self._grouping.turn)
         self._now = now
         self._started = now()
 
     def execute(self, command: q.Command, session: Session) -> Reply | Deferred[Reply]:
         """See IBackend."""
+        if isinstance(command, q.CommitOffsets) and command.member is not None:
+            return self._grouping.commit(command, session)
         if writes(command):
-            reply, changes = perform(self._state, command, self._now())
-            self._fetching.wake(self._tail.absorb(changes))
-            return reply
+            return self._write(command, session)
+        verb = self._grouping.verbs.get(type(command))
+        if verb is not None:
+            return verb(command, session)
         if isinstance(command, q.Fetch):
             return cast("Reply | Deferred[Reply]", self._fetching.fetch(command, session))
         if isinstance(command, q.Describe):
             return describe_node(self._state, "memory", __version__, self.durability, self._started)
         return answer(self._state, command)
+
+    def _write(self, command: q.Command | q.Regenerate, session: Session) -> Reply:
+        reply, changes = perform(self._state, command, self._now())
+        self._fetching.wake(self._tail.absorb(changes))
+        if type(command) is not q.Publish:
+            self._grouping.changed(changes)
+        return reply
 
     def follow(
         self, command: q.Follow, session: Session, follower: IFollower

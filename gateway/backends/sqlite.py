@@ -12,6 +12,7 @@ import queue
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -26,6 +27,7 @@ from zope.interface import implementer
 from gateway import __version__
 from gateway.backends import database
 from gateway.backends.fetching import Batches, Fetching
+from gateway.backends.grouping import Grouping
 from gateway.backends.interface import IBackend, IBackendMaker, IFollower
 from gateway.backends.tail import Tail
 from gateway.backends.wall import microseconds
@@ -52,15 +54,19 @@ _UNDECIDED = CommandFailed(Fault.INTERNAL, "not decided")
 
 
 class _Write:
-    """One command on its way through the writer."""
+    """One command on its way through the writer.
 
-    __slots__ = ("command", "done", "outcome", "session")
+    reads: what its session wants to read once this is visible.
+    """
 
-    def __init__(self, command: q.Command, session: Session) -> None:
+    __slots__ = ("command", "done", "outcome", "reads", "session")
+
+    def __init__(self, command: q.Command | q.Regenerate, session: Session) -> None:
         self.command = command
         self.session = session
         self.done: Deferred[Reply] = Deferred()
         self.outcome: Outcome = _UNDECIDED
+        self.reads: list[Deferred[None]] = []
 
 
 class _Writer(threading.Thread):
@@ -129,6 +135,13 @@ class _Writer(threading.Thread):
                 if not isinstance(write.outcome, CommandFailed):
                     write.outcome = failure
             return []
+        except Exception:
+            self._state = None
+            if len(work) > 1:  # a defect costs the command that shows it, not its neighbors
+                return [change for write in work for change in self._transact([write])]
+            self._log.failure("{kind} could not be stored", kind=type(work[0].command).__name__)
+            work[0].outcome = CommandFailed(Fault.INTERNAL)
+            return []
         return changes
 
     def _perform(self, state: State, write: _Write, now: int, changes: list[Change]) -> Outcome:
@@ -136,9 +149,6 @@ class _Writer(threading.Thread):
             reply, made = perform(state, write.command, now)
         except CommandFailed as failure:
             return failure
-        except Exception:
-            self._log.failure("a command could not be decided")
-            return CommandFailed(Fault.INTERNAL)
         changes += made
         return reply
 
@@ -147,7 +157,7 @@ class _Writer(threading.Thread):
         try:
             database.save(self._connection, changes, now)
             self._connection.execute("COMMIT")
-        except sqlite3.Error:
+        except Exception:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
             raise
@@ -182,30 +192,33 @@ class SqliteBackend:
         self._reactor = reactor
         self._started = now()
         try:
-            connection = database.connect(self._path)
-            database.prepare(connection)
-            self._state = database.load(connection, self._started)
+            connection, self._state, ahead = database.start(self._path, self._started)
         except database.Unusable:
             os.close(self._lock)
             raise
         self._tail = Tail(TAIL_BYTES)
-        self._pending: dict[Session, int] = {}
-        self._held: dict[Session, list[Callable[[], None]]] = {}
-        self._fetching = Fetching(self._state, self, reactor, self.execute)
+        self._newest: dict[Session, _Write] = {}
+        self._grouping = Grouping(self._state, reactor, now, self._write)
+        self._fetching = Fetching(self._state, self, reactor, self._write, self._grouping.turn)
         self._readers = ThreadPool(minthreads=0, maxthreads=2, name="sqlite-reader")
         self._readers.start()
         self._idle_readers: list[sqlite3.Connection] = []
         self._closing = False
-        self._writer = _Writer(connection, database.load(connection, self._started), now, self._committed)
+        self._writer = _Writer(connection, ahead, now, self._committed)
         self._writer.start()
 
     def execute(self, command: q.Command, session: Session) -> Reply | Deferred[Reply]:
         """See IBackend."""
-        if writes(command):
+        newest = self._newest.get(session)
+        if isinstance(command, q.CommitOffsets) and command.member is not None:
+            try:
+                return self._grouping.commit(command, session)
+            except CommandFailed:
+                if newest is None:
+                    raise  # else what the session wrote before may make it right
+        elif writes(command):
             return self._write(command, session)
-        if session in self._pending:
-            return self._read_later(command, session)
-        return self._read(command, session)
+        return self._read(command, session) if newest is None else self._read_after(newest, command, session)
 
     def follow(
         self, command: q.Follow, session: Session, follower: IFollower
@@ -228,7 +241,7 @@ class SqliteBackend:
 
         def stored(connection: sqlite3.Connection) -> Batches:
             batches = database.read(connection, self._encodings, number, start)
-            return tuple(select(_until(end, batches), start, max_records, max_bytes))
+            return tuple(select(_readable(end, batches), start, max_records, max_bytes))
 
         return self._in_thread(lambda: self._with_reader(stored))
 
@@ -243,6 +256,11 @@ class SqliteBackend:
         )
 
     def _read(self, command: q.Command, session: Session) -> Reply | Deferred[Reply]:
+        if isinstance(command, q.CommitOffsets):
+            return self._grouping.commit(command, session)
+        verb = self._grouping.verbs.get(type(command))
+        if verb is not None:
+            return verb(command, session)
         if isinstance(command, q.Fetch):
             return cast("Reply | Deferred[Reply]", self._fetching.fetch(command, session))
         if isinstance(command, q.Describe):
@@ -251,11 +269,10 @@ class SqliteBackend:
 
     # -- writing
 
-    def _write(self, command: q.Command, session: Session) -> Deferred[Reply]:
+    def _write(self, command: q.Command | q.Regenerate, session: Session) -> Deferred[Reply]:
         if self._closing:
             raise CommandFailed(Fault.UNAVAILABLE, "the gateway is stopping")
-        write = _Write(command, session)
-        self._pending[session] = self._pending.get(session, 0) + 1
+        write = self._newest[session] = _Write(command, session)
         self._writer.queue.put(write)
         return write.done
 
@@ -267,43 +284,46 @@ class SqliteBackend:
         """Let readers see what was committed, then tell the writers, then those who wait for either."""
         self._state.apply(changes)
         touched = self._tail.absorb(changes)
-        pending = self._pending
+        self._grouping.changed(changes)
+        newest = self._newest
         for write in work:
-            left = pending[write.session] - 1
-            if left:
-                pending[write.session] = left
-            else:
-                del pending[write.session]
+            if newest[write.session] is write:
+                del newest[write.session]
         for write in work:
             if isinstance(write.outcome, CommandFailed):
                 write.done.errback(write.outcome)
             else:
                 write.done.callback(write.outcome)
         self._fetching.wake(touched)
-        for session in [session for session in self._held if session not in pending]:
-            for again in self._held.pop(session):
-                again()
+        for read in [read for write in work for read in write.reads]:
+            if not read.called:  # else it was given up
+                read.callback(None)
 
     # -- reading
 
-    def _read_later(self, command: q.Command, session: Session) -> Deferred[Reply]:
+    def _read_after(self, write: _Write, command: q.Command, session: Session) -> Deferred[Reply]:
         """What a session reads after a write of its own shows that write, so it waits for the commit."""
-        done: Deferred[None] = Deferred()
-        self._held.setdefault(session, []).append(lambda: None if done.called else done.callback(None))
-        return done.addCallback(lambda ignored: self._read(command, session))
+        visible: Deferred[None] = Deferred()
+        write.reads.append(visible)
+        return visible.addCallback(lambda ignored: self._read(command, session))
 
     def _with_reader(self, use: Callable[[sqlite3.Connection], T]) -> T:
         """In a reading thread: use a connection nobody else is using."""
-        try:
-            connection = self._idle_readers.pop()
-        except IndexError:
-            connection = database.connect(self._path)
+        connection = self._reader()
         try:
             return use(connection)
         except sqlite3.Error as error:
             raise CommandFailed(Fault.UNAVAILABLE, f"the store cannot be read: {error}") from error
         finally:
             self._idle_readers.append(connection)
+
+    def _reader(self) -> sqlite3.Connection:
+        with suppress(IndexError):
+            return self._idle_readers.pop()
+        try:
+            return database.connect(self._path)
+        except database.Unusable as error:
+            raise CommandFailed(Fault.UNAVAILABLE, str(error)) from error
 
     def _in_thread(self, work: Callable[[], T]) -> Deferred[T]:
         return deferToThreadPool(IReactorFromThreads(self._reactor), self._readers, work)
@@ -317,12 +337,18 @@ class SqliteBackend:
         os.close(self._lock)
 
 
-def _until(end: int, batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
-    """Only what was visible when the read was asked for."""
-    for batch in batches:
-        if batch.base >= end:
-            return
-        yield batch
+def _readable(end: int, batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
+    """Only what was visible when the read was asked for, up to a damaged batch; that one fails where it is first."""
+    none = True
+    try:
+        for batch in batches:
+            if batch.base >= end:
+                return
+            yield batch
+            none = False
+    except CommandFailed:
+        if none:
+            raise
 
 
 @implementer(IPlugin, IBackendMaker)

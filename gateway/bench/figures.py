@@ -17,6 +17,7 @@ class Figure(msgspec.Struct, frozen=True):
     rate:     records or requests per second, `rates` those of each round.
     p50, p99: latency, us.
     to_echo, to_file: this rate to that of the reference row in the same round, None = not measured or not comparable.
+    cpu_each: the server's CPU time for one request, us: what changes least when the machine is shared.
     server_cpu, generator_cpu: cores busy.
     """
 
@@ -28,6 +29,7 @@ class Figure(msgspec.Struct, frozen=True):
     p99: float
     to_echo: float | None
     to_file: float | None
+    cpu_each: float
     server_cpu: float
     generator_cpu: float
 
@@ -59,7 +61,7 @@ class Verdict(msgspec.Struct, frozen=True):
 GOALS = (
     Goal(2, "durable batches : plain file", "cursus-batch/sqlite", "file-batch/file", "rate", 2.5, 5),
     Goal(5, "single records in memory : echo", "cursus-single/memory", "echo-8x64/echo", "rate", 0.15, 0.25),
-    Goal(6, "cursus FETCH_OFFSET : echo", "cursus-offset/memory", "echo-50x64/echo", "rate", 0.25, 0.4),
+    Goal(6, "cursus HEARTBEAT : echo", "cursus-heartbeat/memory", "echo-50x64/echo", "rate", 0.25, 0.4),
     Goal(6, "pipe OFFSET : echo", "pipe-offset/memory", "echo-50x64/echo", "rate", 0.25, 0.4),
     Goal(7, "ping-pong, p50 added to echo, us", "cursus-ping-pong/memory", "echo-ping-pong/echo", "p50", 20, 8),
     Goal(7, "ping-pong, p99 added to echo, us", "cursus-ping-pong/memory", "echo-ping-pong/echo", "p99", 50, 20),
@@ -88,7 +90,7 @@ def spread(rates: Sequence[float]) -> float:
 
 def figure(row: Row, samples: Mapping[str, Sequence[Sample]]) -> Figure:
     """What is quoted of a row.  samples: by row name, those of each round in order."""
-    own = samples[row.name]
+    own, records = samples[row.name], row.scenario.records or 1
     rates = [sample.rate for sample in own]
 
     def against(name: str) -> float | None:
@@ -103,6 +105,7 @@ def figure(row: Row, samples: Mapping[str, Sequence[Sample]]) -> Figure:
         p99=statistics.median(percentile(sample.latencies, 0.99) for sample in own),
         to_echo=against(row.scenario.echo),
         to_file=against(row.scenario.file) if row.target == "sqlite" else None,
+        cpu_each=statistics.median(sample.server_cpu * records / sample.rate * 1e6 for sample in own),
         server_cpu=statistics.median(sample.server_cpu for sample in own),
         generator_cpu=statistics.median(sample.generator_cpu for sample in own),
     )

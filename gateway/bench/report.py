@@ -100,6 +100,7 @@ def bench(
 
 def run(chosen: list[Row], rounds: int, terms: Terms) -> Report:
     """Measure every row once a round, so that whatever else the machine does hits all of them alike."""
+    machine = _machine()
     if disk.in_memory(terms.directory):
         click.echo(f"{terms.directory} is no disk: durable figures mean nothing; give a --dir that is on one", err=True)
     samples: dict[str, list[Sample]] = {row.name: [] for row in chosen}
@@ -111,7 +112,7 @@ def run(chosen: list[Row], rounds: int, terms: Terms) -> Report:
             samples[row.name].append(_measured(row, terms))
     _progress("")
     figures = [figure(row, samples) for row in chosen]
-    return Report(_machine(), rounds, terms.seconds, syncs, figures, verdicts(figures))
+    return Report(machine, rounds, terms.seconds, syncs, figures, verdicts(figures))
 
 
 def show(report: Report, console: Console) -> None:
@@ -132,20 +133,19 @@ def _measured(row: Row, terms: Terms) -> Sample:
 
 
 def _table(figures: list[Figure]) -> Table:
-    """server and load are cores busy, spread the distance of the rounds from one another."""
+    """spread: of the rounds.  cpu us: of the server, for one request.  server, load: cores busy."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("row", no_wrap=True)
-    for title in ("rate", "", "spread", "p50 us", "p99 us", ": echo", ": file", "server", "load"):
-        table.add_column(title, justify="left" if not title else "right", no_wrap=True)
+    for title in ("rate", "spread", "p50 us", "p99 us", ": echo", ": file", "cpu us", "server", "load"):
+        table.add_column(title, justify="right", no_wrap=True)
     for one in figures:
         table.add_row(
             one.row,
-            f"{one.rate:,.0f}",
-            one.unit,
+            f"{one.rate:,.0f} {one.unit[:3]}/s",
             f"{spread(one.rates):.0%}",
             *(f"{latency:,.1f}" for latency in (one.p50, one.p99)),
             *("-" if ratio is None else f"{ratio:.2f}" for ratio in (one.to_echo, one.to_file)),
-            *(f"{cores:.2f}" if cores else "-" for cores in (one.server_cpu, one.generator_cpu)),
+            *(f"{cpu:.2f}" if cpu else "-" for cpu in (one.cpu_each, one.server_cpu, one.generator_cpu)),
         )
     return table
 
@@ -175,7 +175,8 @@ def _list(chosen: list[Row], as_json: bool) -> None:
 
 def _machine() -> str:
     python = f"{platform.python_implementation()} {platform.python_version()}"
-    return f"{os.cpu_count()} cores, {python}, Twisted {version('twisted')}"
+    busy = os.getloadavg()[0]  # what others do costs the durable and the deep rows most; `cpu us` suffers least
+    return f"{os.cpu_count()} cores, {python}, Twisted {version('twisted')}, load {busy:.1f} before"
 
 
 def _console() -> Console:

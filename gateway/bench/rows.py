@@ -7,6 +7,7 @@ send it how deeply, and against which servers.  A row is a scenario on one serve
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -132,12 +133,17 @@ def fetch(control: Control, connections: int) -> Load:
     return Load([ring] * connections, Sized(*frames.cursus_fetched(TOPIC, 0, BATCH)))
 
 
-def fetch_offset(control: Control, connections: int) -> Load:
-    """FETCH_OFFSET of the group that every topic has, which has committed nothing."""
+def heartbeat(control: Control, connections: int) -> Load:
+    """HEARTBEAT of the one member of a group."""
     control.create(1)
-    ask = frames.cursus_text(f"FETCH_OFFSET topic={TOPIC} partition=0 group=default-group")
-    answer = frames.framed(b"OK offset=0")
-    return Load([[ask]] * connections, Sized(len(answer), answer))
+    joined = control.ask(f"JOIN_GROUP topic={TOPIC} group=g member=m")
+    found = re.search(r"generation=(\d+) member=(\S+)", joined)
+    if not found:
+        raise BenchFailed(f"JOIN_GROUP was answered {joined}")
+    generation, member = found.groups()
+    beat = frames.cursus_text(f"HEARTBEAT topic={TOPIC} group=g member={member} generation={generation}")
+    answer = frames.framed(f"OK member={member} generation={generation}".encode())
+    return Load([[beat]] * connections, Sized(len(answer), answer))
 
 
 def pipe_produce(control: Control, connections: int) -> Load:
@@ -263,9 +269,9 @@ SCENARIOS = (
         on=GATEWAY,
     ),
     Scenario(
-        name="cursus-offset",
-        about="FETCH_OFFSET, as cheap as a heartbeat",
-        load=fetch_offset,
+        name="cursus-heartbeat",
+        about="HEARTBEAT of a member of a group",
+        load=heartbeat,
         port="cursus",
         connections=50,
         depth=64,

@@ -73,6 +73,26 @@ class Appended(msgspec.Struct, frozen=True, gc=False):
     producers: tuple[tuple[bytes, int, int], ...] = ()
 
 
+class GroupSet(msgspec.Struct, frozen=True, gc=False):
+    """A consumer group was made or has come to another generation."""
+
+    namespace: int
+    topic: int
+    id: int
+    name: str
+    created: int
+    generation: int
+
+
+class GroupDeleted(msgspec.Struct, frozen=True, gc=False):
+    """A consumer group is gone; what it committed went before."""
+
+    namespace: int
+    topic: int
+    id: int
+    name: str
+
+
 class OffsetSet(msgspec.Struct, frozen=True, gc=False):
     """A reader committed.  kind: `group` or `consumer`."""
 
@@ -99,6 +119,8 @@ Change = (
     | PartitionCreated
     | PartitionDeleted
     | Appended
+    | GroupSet
+    | GroupDeleted
     | OffsetSet
     | OffsetForgotten
 )

@@ -388,12 +388,17 @@ class DeleteOffsets(Verb, frozen=True):
 
 
 class CreateGroup(Verb, frozen=True):
-    """Answered by GroupDescription; fails with GROUP_EXISTS, NO_SUCH_TOPIC, INVALID_NAME."""
+    """Answered by GroupDescription; fails with GROUP_EXISTS, NO_SUCH_TOPIC, INVALID_NAME, OTHER_TOPIC.
+
+    id:        u32, None = the next free one of the topic from 1.
+    exclusive: no other topic of the namespace may have a group of that name.
+    """
 
     topic: Topic
     group: str
     id: int | None = None
     if_exists: IfExists = IfExists.FAIL
+    exclusive: bool = False
 
 
 class DeleteGroup(Verb, frozen=True):
@@ -401,6 +406,17 @@ class DeleteGroup(Verb, frozen=True):
 
     topic: Topic
     group: int | str
+
+
+class Regenerate(Verb, frozen=True):
+    """The group has come to this generation.  A backend says so to its own store; no dialect has words for it.
+
+    Answered by Done; fails with NO_SUCH_TOPIC, INVALID_NAME.
+    """
+
+    topic: Topic
+    group: str
+    generation: int
 
 
 class ListGroups(Verb, frozen=True):
@@ -435,8 +451,10 @@ class JoinGroup(Verb, frozen=True):
     resume:   a generation in which `member` was already known, None = no.
     assignor: `range` or `round_robin`, "" = the group's own.
     create:   as for Publish.
+    exclusive: as for CreateGroup.
+    existing: a group that does not exist is NO_SUCH_GROUP; else it is made.
 
-    Fails with NO_SUCH_TOPIC, OTHER_TOPIC, INVALID_NAME.
+    Fails with NO_SUCH_TOPIC, NO_SUCH_GROUP, OTHER_TOPIC, INVALID_NAME, INVALID_ARGUMENT.
     """
 
     topic: Topic
@@ -447,6 +465,8 @@ class JoinGroup(Verb, frozen=True):
     distinct: bool = False
     resume: int | None = None
     create: int = 0
+    exclusive: bool = False
+    existing: bool = False
 
 
 class SyncGroup(Verb, frozen=True):

@@ -13,8 +13,8 @@ from gateway.core.faults import CommandFailed, Fault
 from gateway.core.partitioners import PARTITIONERS, Partitioner
 from gateway.core.records import RecordBatch
 from gateway.core.replies import Reply
-from gateway.core.state import Partition, State, Topic, reader_key
-from gateway.core.views import describe_topic
+from gateway.core.state import Partition, State, Topic
+from gateway.core.views import describe_group, describe_topic
 
 Decision = tuple[Reply, list[Change]]
 
@@ -26,7 +26,7 @@ def writes(command: q.Command) -> bool:
     return type(command) in _DECIDE
 
 
-def perform(state: State, command: q.Command, now: int) -> Decision:
+def perform(state: State, command: q.Command | q.Regenerate, now: int) -> Decision:
     """Carry out a writing command on the state.  now: us since the epoch.
 
     Returns the reply and the changes, already applied.  Raises CommandFailed, and then nothing has changed.
@@ -43,7 +43,7 @@ def perform(state: State, command: q.Command, now: int) -> Decision:
 
 
 def _create_namespace(state: State, command: q.CreateNamespace, now: int) -> Decision:
-    _check_name(command.name)
+    check_name(command.name)
     if command.name in state.namespaces or command.id in state.namespace_ids:
         raise CommandFailed(Fault.NAMESPACE_EXISTS, command.name)
     id = _new_id(state, "namespace", command.id)
@@ -83,7 +83,7 @@ def _create_topic(state: State, command: q.CreateTopic, now: int) -> Decision:
     name = command.topic.name
     if not isinstance(name, str):
         raise CommandFailed(Fault.NO_SUCH_TOPIC, str(name))
-    _check_name(name)
+    check_name(name)
     if not 0 <= command.partitions <= MAX_PARTITIONS:
         raise CommandFailed(Fault.INVALID_ARGUMENT, f"a topic has 0 to {MAX_PARTITIONS} partitions")
     _check_settings(command.settings)
@@ -108,7 +108,7 @@ def _existing_topic(state: State, command: q.CreateTopic, topic: Topic, now: int
 def _alter_topic(state: State, command: q.AlterTopic, now: int) -> Decision:
     topic = state.topic(command.topic)
     name = topic.name if command.name is None else command.name
-    _check_name(name)
+    check_name(name)
     _check_settings(command.settings)
     if topic.namespace.topics.get(name, topic) is not topic:
         raise CommandFailed(Fault.TOPIC_EXISTS, name)
@@ -124,8 +124,12 @@ def _delete_topic(state: State, command: q.DeleteTopic, now: int) -> Decision:
 
 
 def _topic_end(topic: Topic) -> list[Change]:
+    namespace = topic.namespace.id
+    groups: list[Change] = [
+        c.GroupDeleted(namespace, topic.id, group.id, group.name) for group in topic.groups.values()
+    ]
     gone: list[Change] = [c.PartitionDeleted(partition.number) for partition in reversed(topic.partitions)]
-    return [*gone, c.TopicDeleted(topic.namespace.id, topic.id)]
+    return [*groups, *gone, c.TopicDeleted(namespace, topic.id)]
 
 
 # -- partitions
@@ -212,15 +216,73 @@ def _choose(topic: Topic, to: int | q.ByKey | q.Balanced) -> Partition:
     return topic.partitions[_partitioner(topic.settings.partitioner or to.partitioner)(to.key, count)]
 
 
+# -- consumer groups
+
+
+def check_exclusive(topic: Topic, name: str) -> None:
+    """Whether no other topic has a group of that name.  Raises CommandFailed(OTHER_TOPIC)."""
+    for group in topic.namespace.groups.get(name, {}).values():
+        if group.topic is not topic:
+            raise CommandFailed(Fault.OTHER_TOPIC, "", expected=group.topic.name, actual=topic.name)
+
+
+def _create_group(state: State, command: q.CreateGroup, now: int) -> Decision:
+    topic = state.topic(command.topic)
+    check_name(command.group)
+    if command.exclusive:
+        check_exclusive(topic, command.group)
+    group = topic.group(command.group)
+    if group is None and command.id in topic.groups:
+        raise CommandFailed(Fault.GROUP_EXISTS, f"id {command.id}")
+    if group is not None and command.if_exists is q.IfExists.FAIL:
+        raise CommandFailed(Fault.GROUP_EXISTS, command.group)
+    if group is not None:
+        return describe_group(group), []
+    changes = _new_group(state, topic, command.group, 0, now, command.id)
+    made = changes[-1]
+    assert isinstance(made, c.GroupSet), "that is what was asked for"
+    reply = r.GroupDescription(topic.namespace.name, topic.name, made.name, made.id, 0, len(topic.partitions))
+    return reply, changes
+
+
+def _delete_group(state: State, command: q.DeleteGroup, now: int) -> Decision:
+    group = state.group(command.topic, command.group)
+    topic, key = group.topic, ("group", group.name)
+    committed = [partition for partition in topic.partitions if key in partition.offsets]
+    forgotten: list[Change] = [c.OffsetForgotten(partition.number, *key) for partition in committed]
+    return r.Done(), [*forgotten, c.GroupDeleted(topic.namespace.id, topic.id, group.id, group.name)]
+
+
+def _regenerate(state: State, command: q.Regenerate, now: int) -> Decision:
+    topic = state.topic(command.topic)
+    group = topic.group(command.group)
+    if group is None:
+        check_name(command.group)
+        return r.Done(), _new_group(state, topic, command.group, command.generation, now)
+    generation = max(command.generation, group.generation)
+    change = c.GroupSet(topic.namespace.id, topic.id, group.id, group.name, group.created, generation)
+    return r.Done(), [change] if generation != group.generation else []
+
+
+def _new_group(
+    state: State, topic: Topic, name: str, generation: int, now: int, wanted: int | None = None
+) -> list[Change]:
+    kind = f"group:{topic.namespace.id}:{topic.id}"
+    id = _new_id(state, kind, wanted)
+    return [c.Numbered(kind, id), c.GroupSet(topic.namespace.id, topic.id, id, name, now, generation)]
+
+
 # -- committed offsets
 
 
 def _commit_offsets(state: State, command: q.CommitOffsets, now: int) -> Decision:
     topic = state.topic(command.topic)
-    if command.member is not None:
-        raise CommandFailed(Fault.NO_SUCH_GROUP, str(command.reader.name))
-    key = reader_key(command.reader)
+    key = topic.reader(command.reader)
+    assert command.member is None, "a fence is the coordinator's to look at"
     changes: list[Change] = []
+    if isinstance(command.reader, q.Group) and topic.group(key[1]) is None:
+        check_name(key[1])
+        changes = _new_group(state, topic, key[1], 0, now)
     for index, offset in command.offsets.items():
         partition = topic.partition(index)
         current = partition.offsets.get(key, 0)
@@ -233,7 +295,8 @@ def _commit_offsets(state: State, command: q.CommitOffsets, now: int) -> Decisio
 
 
 def _delete_offsets(state: State, command: q.DeleteOffsets, now: int) -> Decision:
-    topic, key = state.topic(command.topic), reader_key(command.reader)
+    topic = state.topic(command.topic)
+    key = topic.reader(command.reader)
     partitions = [topic.partition(index) for index in dict.fromkeys(command.partitions)]
     for partition in partitions:
         if key not in partition.offsets:
@@ -244,8 +307,13 @@ def _delete_offsets(state: State, command: q.DeleteOffsets, now: int) -> Decisio
 # -- names and numbers
 
 
-def _check_name(name: str) -> None:
-    if not 1 <= len(name.encode("utf-8", "surrogatepass")) <= MAX_NAME:
+def check_name(name: str) -> None:
+    """Raises CommandFailed(INVALID_NAME)."""
+    try:
+        size = len(name.encode())
+    except UnicodeEncodeError:
+        raise CommandFailed(Fault.INVALID_NAME, "a name is Unicode") from None
+    if not 1 <= size <= MAX_NAME:
         raise CommandFailed(Fault.INVALID_NAME, f"a name has 1 to {MAX_NAME} bytes")
 
 
@@ -276,6 +344,9 @@ _DECIDE: dict[type, Callable[..., Decision]] = {
     q.CreatePartitions: _create_partitions,
     q.DeletePartitions: _delete_partitions,
     q.Publish: _publish,
+    q.CreateGroup: _create_group,
+    q.DeleteGroup: _delete_group,
+    q.Regenerate: _regenerate,
     q.CommitOffsets: _commit_offsets,
     q.DeleteOffsets: _delete_offsets,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gateway.core.commands import MAX_OFFSET
 from gateway.core.faults import CommandFailed, Fault
 from gateway.core.records import Run
 
@@ -47,6 +48,8 @@ class Producers:
         """How many records at the front of the run are duplicates."""
         epoch, last = after.get(run.producer) or self._known.get(run.producer, (run.epoch, 0, 0))[:2]
         producer = run.producer.decode("utf-8", "replace")
+        if run.first + run.count - 1 > MAX_OFFSET:
+            raise CommandFailed(Fault.INVALID_ARGUMENT, f"a sequence number is at most {MAX_OFFSET}")
         if run.epoch < epoch:
             raise CommandFailed(Fault.STALE_EPOCH, producer=producer, current=epoch, got=run.epoch)
         if run.epoch > epoch and run.first != last + 1:

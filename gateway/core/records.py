@@ -242,6 +242,8 @@ def _walk(body: bytes) -> int:
     records = _records(body)
     if not {len(record.id) for record in records} <= {0, 16}:
         raise CommandFailed(Fault.MALFORMED, "the id of a record has 16 bytes or none")
+    if any((record.timestamp | record.epoch | record.sequence | record.expiry) >> 63 for record in records):
+        raise CommandFailed(Fault.MALFORMED, "times, epochs and sequence numbers are 0..2^63-1")
     for header in (header for record in records if record.headers for header in record.headers):
         if len(header.value) != WIDTHS.get(header.kind, len(header.value)):
             raise CommandFailed(Fault.MALFORMED, f"{len(header.value)} bytes are no {header.kind.name}")

@@ -19,11 +19,6 @@ ReaderKey = tuple[str, str]
 """(`group` or `consumer`, name)."""
 
 
-def reader_key(reader: q.Reader) -> ReaderKey:
-    """How committed offsets of a reader are kept.  A group known by id N only is called `N`."""
-    return "group" if isinstance(reader, q.Group) else "consumer", str(reader.name)
-
-
 class Partition:
     """The bounds of one log; the records are the backend's."""
 
@@ -47,7 +42,7 @@ class Topic:
     timestamp: of its newest record.  turn: batches that were spread over the partitions so far.
     """
 
-    __slots__ = ("created", "id", "name", "namespace", "partitions", "settings", "timestamp", "turn")
+    __slots__ = ("created", "groups", "id", "name", "namespace", "partitions", "settings", "timestamp", "turn")
 
     def __init__(self, namespace: Namespace, id: int, name: str, created: int, settings: q.TopicSettings) -> None:
         self.namespace = namespace
@@ -56,8 +51,23 @@ class Topic:
         self.created = created
         self.settings = settings
         self.partitions: list[Partition] = []
+        self.groups: dict[int, Group] = {}
         self.timestamp = 0
         self.turn = 0
+
+    def group(self, reference: int | str) -> Group | None:
+        """By name or id; a group that nobody named is called by its id."""
+        if isinstance(reference, int):
+            found = self.groups.get(reference)
+            return self.group(str(reference)) if found is None else found
+        return self.namespace.groups.get(reference, {}).get(self.id)
+
+    def reader(self, reader: q.Reader) -> ReaderKey:
+        """How committed offsets of a reader are kept."""
+        if isinstance(reader, q.Consumer):
+            return "consumer", str(reader.name)
+        group = self.group(reader.name)
+        return "group", str(reader.name) if group is None else group.name
 
     def partition(self, index: int) -> Partition:
         """Raises CommandFailed(NO_SUCH_PARTITION)."""
@@ -66,10 +76,26 @@ class Topic:
         return self.partitions[index]
 
 
-class Namespace:
-    """A namespace and its topics, by name and by id."""
+class Group:
+    """A consumer group as it is kept: its members are the coordinator's.
 
-    __slots__ = ("created", "id", "name", "topic_ids", "topics")
+    generation: the last one it is known to have come to.
+    """
+
+    __slots__ = ("created", "generation", "id", "name", "topic")
+
+    def __init__(self, topic: Topic, id: int, name: str, created: int) -> None:
+        self.topic = topic
+        self.id = id
+        self.name = name
+        self.created = created
+        self.generation = 0
+
+
+class Namespace:
+    """A namespace and its topics, by name and by id; and its groups, by name and topic id."""
+
+    __slots__ = ("created", "groups", "id", "name", "topic_ids", "topics")
 
     def __init__(self, id: int, name: str, created: int) -> None:
         self.id = id
@@ -77,6 +103,7 @@ class Namespace:
         self.created = created
         self.topics: dict[str, Topic] = {}
         self.topic_ids: dict[int, Topic] = {}
+        self.groups: dict[str, dict[int, Group]] = {}
 
 
 class State:
@@ -101,6 +128,8 @@ class State:
             c.PartitionCreated: self._partition_created,
             c.PartitionDeleted: self._partition_deleted,
             c.Appended: self._appended,
+            c.GroupSet: self._group_set,
+            c.GroupDeleted: self._group_deleted,
             c.OffsetSet: self._offset_set,
             c.OffsetForgotten: self._offset_forgotten,
         }
@@ -130,6 +159,20 @@ class State:
         if found is None:
             raise CommandFailed(Fault.NO_SUCH_TOPIC, str(reference.name))
         return found
+
+    def group(self, topic: q.Topic, name: int | str) -> Group:
+        """By name or id; the topic "" is whichever one has it.
+
+        Raises CommandFailed(NO_SUCH_GROUP), or OTHER_TOPIC if only another topic has a group of that name.
+        """
+        named = self.namespace(topic.namespace).groups.get(str(name), {})
+        of_any = next(iter(named.values()), None)
+        found = self.topic(topic).group(name) if topic.name else of_any
+        if found is not None:
+            return found
+        if of_any is not None:
+            raise CommandFailed(Fault.OTHER_TOPIC, "", expected=of_any.topic.name, actual=str(topic.name))
+        raise CommandFailed(Fault.NO_SUCH_GROUP, str(name))
 
     # -- one method a change
 
@@ -177,6 +220,22 @@ class State:
         partition.topic.timestamp = batch.timestamp + batch.count - 1
         for producer, epoch, last in change.producers:
             partition.producers.heard(producer, epoch, last, batch.timestamp)
+
+    def _group_set(self, change: c.GroupSet) -> None:
+        topic = self.namespace_ids[change.namespace].topic_ids[change.topic]
+        group = topic.groups.get(change.id)
+        if group is None:
+            group = topic.groups[change.id] = Group(topic, change.id, change.name, change.created)
+            topic.namespace.groups.setdefault(change.name, {})[topic.id] = group
+        group.generation = change.generation
+
+    def _group_deleted(self, change: c.GroupDeleted) -> None:
+        topic = self.namespace_ids[change.namespace].topic_ids[change.topic]
+        del topic.groups[change.id]
+        named = topic.namespace.groups[change.name]
+        del named[topic.id]
+        if not named:
+            del topic.namespace.groups[change.name]
 
     def _offset_set(self, change: c.OffsetSet) -> None:
         self.partitions[change.number].offsets[change.kind, change.reader] = change.offset

@@ -8,7 +8,7 @@ from gateway.core import commands as q
 from gateway.core import replies as r
 from gateway.core.faults import CommandFailed, Fault
 from gateway.core.replies import Reply
-from gateway.core.state import Namespace, State, Topic, reader_key
+from gateway.core.state import Group, Namespace, State, Topic
 
 
 def answer(state: State, command: q.Command) -> Reply:
@@ -32,7 +32,7 @@ def describe_node(state: State, node: str, version: str, durability: str, starte
         partitions=len(state.partitions),
         records=sum(namespace.records for namespace in namespaces),
         bytes=sum(namespace.bytes for namespace in namespaces),
-        groups=0,
+        groups=sum(len(named) for namespace in state.namespaces.values() for named in namespace.groups.values()),
     )
 
 
@@ -50,6 +50,14 @@ def describe_topic(topic: Topic) -> r.TopicDescription:
         r.PartitionDescription(at.index, at.start, at.end, at.bytes, at.created) for at in topic.partitions
     )
     return r.TopicDescription(topic.namespace.name, topic.name, topic.id, topic.created, topic.settings, partitions)
+
+
+def describe_group(group: Group) -> r.GroupDescription:
+    """A group without its members, whom the coordinator knows."""
+    topic = group.topic
+    return r.GroupDescription(
+        topic.namespace.name, topic.name, group.name, group.id, group.generation, len(topic.partitions)
+    )
 
 
 def _namespaces(state: State, command: q.ListNamespaces) -> r.Namespaces:
@@ -77,7 +85,10 @@ def _latest_offsets(state: State, command: q.LatestOffsets) -> r.Offsets:
 
 
 def _committed(state: State, command: q.FetchOffsets) -> r.CommittedOffsets:
-    topic, key = state.topic(command.topic), reader_key(command.reader)
+    topic = state.topic(command.topic)
+    if isinstance(command.reader, q.Group):
+        state.group(command.topic, command.reader.name)
+    key = topic.reader(command.reader)
     asked = topic.partitions
     if command.partitions is not None:
         asked = [topic.partition(index) for index in command.partitions]

@@ -7,7 +7,7 @@ argument, in seconds of a clock that never goes back.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -23,6 +23,10 @@ class Call(msgspec.Struct, frozen=True, gc=False):
 
     ticket: int
     request: Request
+
+
+def unheard() -> None:
+    """The `wake` of a session that nobody carries."""
 
 
 class Listener:
@@ -50,6 +54,11 @@ class ServerSession:
     reason:  why, for the log.
     held:    bytes that wait to be taken, and bytes of the answers in `early`.
     early:   answers that wait for an earlier one, by ticket.
+    deaf:    what the peer sends is dropped: see `deafen`.
+    unread:  the peer does not read, and bytes pile up on the way to it.  Who carries them says so.
+    sparing: while `unread` the peer is heard all the same, since `spares` holds for what it last asked.
+    wake:    tells who carries the bytes that there are some, or that the session is closing.  Only for what happens
+             while nobody calls this session, such as another connection's doing.
     """
 
     def __init__(self, listener: Listener, terms: Terms) -> None:
@@ -60,6 +69,10 @@ class ServerSession:
         self.reason = ""
         self.held = 0
         self.early: dict[int, bytes] = {}
+        self.deaf = False
+        self.unread = False
+        self.sparing = False
+        self.wake: Callable[[], None] = unheard
         self._frames = FrameBuffer(self.dialect.measure_request, self.settings.max_frame or self.dialect.max_frame)
         self._since = 0.0
         self._issued = 0
@@ -73,7 +86,7 @@ class ServerSession:
 
     def receive(self, data: bytes, now: float) -> list[Call]:
         """What the peer asks with these bytes."""
-        if self.closing:
+        if self.closing or self.deaf:
             return []
         frames, failure = self._frames.feed(data)
         calls = self._calls(frames)
@@ -95,11 +108,31 @@ class ServerSession:
 
     def answer(self, call: Call, outcome: Outcome) -> None:
         """How a call ended.  Leaves at once or, in an untagged dialect, when everything before it has left."""
+        if self.unread and self.spares(call):
+            self._send(call.ticket, b"")
+            return
         try:
             data = self.dialect.encode_reply(call.request, outcome, self.terms)
         except CommandFailed as failure:
             data = self.dialect.encode_reply(call.request, failure, self.terms)
         self._send(call.ticket, data)
+
+    def begun(self, call: Call) -> None:
+        """A Follow was taken up.  In an untagged dialect nothing behind it is carried out before it ends."""
+
+    def deafen(self) -> None:
+        """Hear the peer no more: a Follow has begun that only ends with the connection.
+
+        What it asked behind the Follow is dropped, answers to that included, and what it still sends is not looked at.
+        """
+        self.deaf = True
+        self._frames.rest()
+        self.held -= sum(map(len, self.early.values()))
+        self.early.clear()
+
+    def spares(self, call: Call) -> bool:
+        """Whether the call is carried out for a peer that does not read, its answer being dropped."""
+        return False
 
     def push(self, call: Call, batch: RecordBatch) -> None:
         """A batch for a Follow that was called."""

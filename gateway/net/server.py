@@ -1,15 +1,16 @@
 """One connection of any dialect: socket <-> ServerSession <-> IBackend, with backpressure both ways.
 
-Two things stop us reading: a peer that does not read its answers, and a backend with enough to do.  What was read and
-not yet started is at most one socket read.
+Three things stop us reading: a peer that does not read its answers, a backend with enough to do, and answers that pile
+up behind one that takes long.  What was read and not yet started is at most one socket read.
 """
 
 from __future__ import annotations
 
+import os
 from collections import deque
 
 from twisted.internet.address import IPv4Address, IPv6Address
-from twisted.internet.defer import Deferred, maybeDeferred
+from twisted.internet.defer import CancelledError, Deferred, maybeDeferred
 from twisted.internet.interfaces import (
     IAddress,
     IConsumer,
@@ -30,10 +31,17 @@ from gateway.core.faults import CommandFailed, Fault
 from gateway.core.records import RecordBatch
 from gateway.core.replies import Outcome, Reply
 from gateway.dialects import Call, Listener, ServerSession
+from gateway.dialects.session import unheard
 from gateway.net.roster import Roster
 
 MAX_RUNNING = 1024
 """Commands of one connection that the backend has at a time."""
+
+MAX_ASKED = 16 << 20
+"""Bytes of records that the fetches of one connection may bring at a time; one that waits for records has none yet."""
+
+MAX_HELD = 1 << 20
+"""Bytes of answers that gather before they are written; and that may gather behind one that is still to come."""
 
 SWEEP_SECONDS = 1.0
 """How often connections look at their deadlines: one timer for all of them."""
@@ -133,11 +141,12 @@ class Connection(Protocol):
         self._waits: set[Deferred[Reply]] = set()
         self._follows: dict[int, IPushProducer | None] = {}
         self._running = 0
-        self._pumping = False
+        self._asked = 0
+        self._starting = False
         self._dirty = False
         self._peer_full = False
         self._reading = True
-        self._hung_up = 0.0
+        self._hung_up: float | None = None
         self._lost = False
 
     # -- what the transport tells us
@@ -149,6 +158,7 @@ class Connection(Protocol):
         self._reader = IPushProducer(self.transport)
         self._writer.registerProducer(self, True)
         self._session: ServerSession = self._listener.session(_address(self.transport.getHost()))
+        self._session.wake = self._touch
         peer = _address(self.transport.getPeer())
         self.who: Session = self._port.roster.enter(self._listener.dialect.name, self._name, peer, microseconds())
         self._port.connections.add(self)
@@ -173,8 +183,9 @@ class Connection(Protocol):
         self._lost = True
         self._waiting.clear()
         self._stop_follows()
-        for wait in list(self._waits):
-            wait.cancel()
+        self._stop_waits()
+        self._session.lost()
+        self._session.wake = unheard
         self._port.connections.discard(self)
         self._port.roster.leave(self.who)
         self._forget()
@@ -182,16 +193,19 @@ class Connection(Protocol):
 
     def pauseProducing(self) -> None:
         """The peer does not read its answers."""
-        self._peer_full = True
+        self._peer_full = self._session.unread = True
         for producer in self._producers():
             producer.pauseProducing()
         self._settle_reading()
 
     def resumeProducing(self) -> None:
         """The peer reads again."""
-        self._peer_full = False
-        for producer in self._producers():
-            producer.resumeProducing()
+        self._peer_full = self._session.unread = False
+        for ticket in list(self._follows):
+            if not self._peer_full and ticket in self._follows:
+                producer = self._follows[ticket] = self._follows.pop(ticket)  # behind those that had no turn yet
+                if producer is not None:
+                    producer.resumeProducing()
         self._pump()
 
     def stopProducing(self) -> None:
@@ -200,16 +214,20 @@ class Connection(Protocol):
     # -- what the port tells us
 
     def tick(self, now: float) -> None:
-        """Look at the deadlines of what the peer began and did not finish, unless it was us who stopped reading."""
-        if self._hung_up and now - self._hung_up > CLOSE_SECONDS:
-            self.abort()
-        elif self._reading:
-            self._session.tick(now)
-            self.settle()
+        """Look at deadlines: what the peer began must go on, unless it was us who stopped reading."""
+        if self._hung_up is not None:
+            if now - self._hung_up > CLOSE_SECONDS:
+                self.abort()
+            return
+        if not self._reading:
+            self._session.excuse(now)
+        self._session.tick(now)
+        self.settle()
 
     def drain(self) -> None:
-        """Read nothing more, answer what was asked, hang up."""
+        """Read nothing more, answer what was asked, hang up.  Who waits for records does not get any now."""
         self._session.close("the gateway is stopping")
+        self._stop_waits()
         self.settle()
 
     def abort(self) -> None:
@@ -222,9 +240,7 @@ class Connection(Protocol):
         self._dirty = False
         if self._lost:
             return
-        data = self._session.take()
-        if data:
-            self._writer.write(data)
+        self._write()
         if self._session.closing and not self._running and not self._waiting:
             self._hang_up()
         else:
@@ -233,19 +249,35 @@ class Connection(Protocol):
     # -- calls
 
     def _pump(self) -> None:
-        """Start what waits.  A backend that answers at once calls us from inside `_start`: that loop goes on here."""
-        if self._pumping:
+        self._start_waiting()
+        self.settle()
+
+    def _start_waiting(self) -> None:
+        """Start what waits.  A backend that answers at once calls us from inside `_start`: this loop goes on then."""
+        if self._starting:
             return
-        self._pumping = True
+        self._starting = True
         try:
-            waiting, most = self._waiting, self._port.max_running
-            while waiting and self._running < most and not self._peer_full:
+            waiting, session = self._waiting, self._session
+            while waiting and not (self._peer_full and not session.spares(waiting[0])) and not self._full():
                 if type(waiting[0].request.command) is q.Follow and self._running:
                     break  # pushes begin when everything asked before has been answered
+                if self._follows and not session.dialect.tagged:
+                    break  # and where answers come in order, none comes behind a Follow that goes on
                 self._start(waiting.popleft())
+                if session.held > MAX_HELD:
+                    self._write()
         finally:
-            self._pumping = False
-        self.settle()
+            self._starting = False
+
+    def _full(self) -> bool:
+        """Whether no more is to be started, nor read, for now."""
+        running, most = self._running, self._port.max_running
+        if running >= most or self._asked >= MAX_ASKED:
+            return True
+        session = self._session
+        piled = session.held > MAX_HELD or len(session.early) >= most
+        return piled and (running > 0 or bool(self._follows))
 
     def _start(self, call: Call) -> None:
         command = call.request.command
@@ -258,30 +290,25 @@ class Connection(Protocol):
         except CommandFailed as failure:
             self._answer(call, failure)
         except Exception:
-            self._defect(call, Failure())
+            self._answer(call, self._reason(call, Failure()))
         else:
             if isinstance(result, Deferred):
                 self._running += 1
+                self._asked += _bytes_asked(command)
                 if getattr(command, "wait", 0):
                     self._waits.add(result)
                 asked = call, result
-                result.addCallbacks(self._replied, self._failed, callbackArgs=asked, errbackArgs=asked)
+                result.addCallbacks(self._done, self._failed, callbackArgs=asked, errbackArgs=asked)
             else:
                 self._answer(call, result)
 
-    def _replied(self, reply: Reply, call: Call, result: Deferred[Reply]) -> None:
-        self._done(call, reply, result)
-
     def _failed(self, failure: Failure, call: Call, result: Deferred[Reply]) -> None:
-        if isinstance(failure.value, CommandFailed):
-            self._done(call, failure.value, result)
-        elif not self._lost:
-            self._running -= 1
-            self._defect(call, failure)
-            self._touch()
+        self._done(self._reason(call, failure), call, result)
 
-    def _done(self, call: Call, outcome: Outcome, result: Deferred[Reply]) -> None:
+    def _done(self, outcome: Outcome, call: Call, result: Deferred[Reply]) -> None:
         self._running -= 1
+        if self._asked:
+            self._asked -= _bytes_asked(call.request.command)
         if self._waits:
             self._waits.discard(result)
         if self._lost:
@@ -293,19 +320,27 @@ class Connection(Protocol):
         try:
             self._session.answer(call, outcome)
         except Exception:
-            self._defect(call, Failure())
+            self._session.answer(call, self._reason(call, Failure()))
 
-    def _defect(self, call: Call, failure: Failure) -> None:
-        """Ours, not the peer's: it is logged, and the peer learns no more than that."""
+    def _reason(self, call: Call, failure: Failure) -> CommandFailed:
+        """What the peer is told.  A defect is ours, not the peer's: it is logged, and the peer learns no more of it."""
+        if isinstance(failure.value, CommandFailed):
+            return failure.value
+        if isinstance(failure.value, CancelledError):
+            return CommandFailed(Fault.UNAVAILABLE, "the gateway is stopping")
         self._log.failure("{kind} failed", failure=failure, kind=type(call.request.command).__name__)
-        self._session.answer(call, CommandFailed(Fault.INTERNAL))
+        return CommandFailed(Fault.INTERNAL)
 
     def _touch(self) -> None:
-        if self._waiting and not self._pumping:
-            self._pump()
-        elif not self._dirty:
+        if self._waiting:
+            self._start_waiting()
+        if not self._dirty:
             self._dirty = True
             self._port.touch(self)
+
+    def _stop_waits(self) -> None:
+        for wait in list(self._waits):
+            wait.cancel()
 
     # -- pushes
 
@@ -313,7 +348,7 @@ class Connection(Protocol):
         self._follows[call.ticket] = None
         try:
             begun = self._port.backend.follow(command, self.who, _Follower(self, call))
-        except CommandFailed:
+        except Exception:
             del self._follows[call.ticket]
             raise
         if isinstance(begun, Deferred):
@@ -326,21 +361,29 @@ class Connection(Protocol):
             producer.stopProducing()
             return
         self._follows[call.ticket] = producer
+        self._session.begun(call)
+        if self._session.deaf:
+            self._waiting.clear()
         if self._peer_full:
             producer.pauseProducing()
 
     def _not_followed(self, failure: Failure, call: Call) -> None:
         if self._follows.pop(call.ticket, self) is self:
             return
-        if isinstance(failure.value, CommandFailed):
-            self._answer(call, failure.value)
-        else:
-            self._defect(call, failure)
+        self._answer(call, self._reason(call, failure))
         self._touch()
 
     def pushed(self, call: Call, batch: RecordBatch) -> None:
         """Records for a Follow."""
-        self._session.push(call, batch)
+        if call.ticket not in self._follows:
+            return
+        try:
+            self._session.push(call, batch)
+        except Exception:
+            self._cut(call, self._reason(call, Failure()))
+            return
+        if self._session.held > MAX_HELD:
+            self._write()  # now, so that the transport can pause us before the next batch is read
         self._touch()
 
     def ended(self, call: Call, failure: CommandFailed) -> None:
@@ -348,6 +391,12 @@ class Connection(Protocol):
         self._follows.pop(call.ticket, None)
         self._session.ended(call, failure)
         self._touch()
+
+    def _cut(self, call: Call, failure: CommandFailed) -> None:
+        producer = self._follows.get(call.ticket)
+        if producer is not None:
+            producer.stopProducing()
+        self.ended(call, failure)
 
     def _producers(self) -> list[IPushProducer]:
         return [producer for producer in self._follows.values() if producer is not None]
@@ -360,8 +409,13 @@ class Connection(Protocol):
 
     # -- the socket
 
+    def _write(self) -> None:
+        data = self._session.take()
+        if data and not self._lost:
+            self._writer.write(data)
+
     def _settle_reading(self) -> None:
-        full = self._peer_full or self._running >= self._port.max_running or bool(self._waiting)
+        full = (self._peer_full and not self._session.sparing) or bool(self._waiting) or self._full()
         if full is self._reading and not self._lost:
             self._reading = not full
             if full:
@@ -371,10 +425,11 @@ class Connection(Protocol):
                 self._reader.resumeProducing()
 
     def _hang_up(self) -> None:
-        if self._hung_up:
+        if self._hung_up is not None:
             return
         assert self.transport is not None
         self._hung_up = self._port.clock.seconds()
+        self._stop_follows()
         self._log.debug("{peer}: {reason}", peer=self.who.peer, reason=self._session.reason)
         self._writer.unregisterProducer()  # else it would be asked for more before the connection may end
         self.transport.loseConnection()
@@ -402,8 +457,15 @@ class _Follower:
         self._connection.ended(self._call, failure)
 
 
+def _bytes_asked(command: q.Command) -> int:
+    return command.max_bytes if type(command) is q.Fetch and not command.wait else 0
+
+
 def _address(address: IAddress) -> str:
-    """`host:port` of an internet address, whatever else describes another."""
-    if isinstance(address, IPv4Address | IPv6Address):
+    """`host:port` or `[host]:port` of an internet address, whatever else describes another."""
+    if isinstance(address, IPv6Address):
+        return f"[{address.host}]:{address.port}"
+    if isinstance(address, IPv4Address):
         return f"{address.host}:{address.port}"
-    return str(getattr(address, "name", "") or "local")
+    name: bytes | None = getattr(address, "name", None)
+    return os.fsdecode(name) if name else "local"

@@ -68,8 +68,12 @@ class Driver:
 
     def ask(self, command: Command) -> Any:
         """The reply, or the failure as a value (fault, facts)."""
+        return self.outcome(self.begin(command))
+
+    def outcome(self, begun: Deferred[Any]) -> Any:
+        """The same, of what was begun."""
         try:
-            return self.reactor.wait(self.begin(command))
+            return self.reactor.wait(begun)
         except CommandFailed as failure:
             return failure.fault, failure.facts
 

@@ -62,6 +62,10 @@ starts = st.one_of(
 topic_settings = st.builds(
     q.TopicSettings, idempotent=st.booleans(), partitioner=st.sampled_from(["", "xxh32", "nonsense"])
 )
+groups = st.builds(q.Group, st.sampled_from(["g", "h"]))
+group_names = st.sampled_from(["g", "h", ""])
+members = st.sampled_from(["m", "n"])
+generations = st.integers(1, 3)
 commands = st.one_of(
     st.builds(q.CreateNamespace, st.sampled_from(["sales", "ops", "", "n" * 256]), st.sampled_from([None, 9, 0])),
     st.builds(q.DeleteNamespace, namespaces),
@@ -101,6 +105,27 @@ commands = st.one_of(
     ),
     st.builds(q.FetchOffsets, topics, readers, st.none() | st.lists(partitions, max_size=2).map(tuple)),
     st.builds(q.DeleteOffsets, topics, readers, st.lists(partitions, max_size=2).map(tuple)),
+    st.builds(q.CommitOffsets, topics, groups, st.just({0: 1}), members, generations),
+    st.builds(
+        q.CreateGroup, topics, group_names, st.sampled_from([None, 7]), st.sampled_from(q.IfExists), st.booleans()
+    ),
+    st.builds(q.DeleteGroup, topics, group_names | st.just(7)),
+    st.builds(q.ListGroups, namespaces, st.none() | names),
+    st.builds(q.DescribeGroup, topics | st.just(q.Topic("default", "")), group_names | st.just(7)),
+    st.builds(
+        q.JoinGroup,
+        topics,
+        group_names | st.just(7),
+        members,
+        st.sampled_from([q.Heartbeats(10.0), q.WhileConnected()]),
+        st.sampled_from(["", "range", "round_robin", "none"]),
+        create=st.sampled_from([0, 0, 2]),
+        exclusive=st.booleans(),
+        existing=st.booleans(),
+    ),
+    st.builds(q.SyncGroup, topics, group_names, members, generations),
+    st.builds(q.Heartbeat, topics, group_names, members, generations),
+    st.builds(q.LeaveGroup, topics, group_names, members, st.none() | generations),
     st.builds(q.FindLeader, st.none() | topics),
     st.just(q.Ping()),
     st.just(q.EndSession()),
@@ -143,6 +168,10 @@ class Comparison(RuleBasedStateMachine):
     def wait(self, microseconds: int) -> None:
         self.now += microseconds
 
+    @rule(seconds=st.floats(0.5, 6))
+    def fall_silent(self, seconds: float) -> None:
+        self.reactor.advance(seconds)
+
     def result(self, deferred: Any) -> Any:
         try:
             return self.reactor.wait(deferred)
@@ -168,6 +197,9 @@ class Sqlite(Comparison):
         for namespace in self.model.backend._state.namespaces.values():  # whose turn it was is not kept
             for topic in namespace.topics.values():
                 topic.turn = 0
+        coordinator = self.model.backend._grouping._coordinator  # and who is a member is not either
+        coordinator._groups.clear()
+        coordinator._sessions.clear()
 
     def teardown(self) -> None:
         super().teardown()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -115,8 +116,9 @@ def test_the_table_shows_row_rate_and_disk(tmp_path: Path, capsys: pytest.Captur
     assert main(["--only", "file-batch", "--rounds", "1", "--seconds", "0.05", "--dir", str(tmp_path)]) == 0
     shown = capsys.readouterr()
     assert "file-batch/file" in shown.out
-    assert "records/s" in shown.out
+    assert "rec/s" in shown.out
     assert "fdatasync/s" in shown.out
+    assert re.search(r"\d cores, CPython 3\.\S+ Twisted \S+ load \d+\.\d before; median of 1 rounds", shown.out)
     assert shown.err == ""  # progress is for terminals
 
 
@@ -169,6 +171,12 @@ def test_produce_rows_count_what_was_stored(name: str, tmp_path: Path) -> None:
     assert sample.server_cpu > 0
 
 
-@pytest.mark.parametrize("name", ["cursus-fetch/memory", "cursus-offset/memory", "pipe-offset/memory"])
+def test_what_was_acknowledged_and_is_not_stored_is_a_failure() -> None:
+    rows_module._check_stored(100, 100)
+    with pytest.raises(BenchFailed, match="100 records were acknowledged and 99 are stored"):
+        rows_module._check_stored(99, 100)
+
+
+@pytest.mark.parametrize("name", ["cursus-fetch/memory", "cursus-heartbeat/memory", "pipe-offset/memory"])
 def test_rows_that_store_nothing_get_the_answers_they_expect(name: str, tmp_path: Path) -> None:
     assert measure(row(name), Terms(tmp_path, seconds=0.1)).rate > 0

@@ -27,7 +27,7 @@ def samples(*rates: float) -> list[Sample]:
 
 
 def quoted(row: str, rate: float, p50: float = 0.0, p99: float = 0.0) -> Figure:
-    return Figure(row, "requests/s", rate, [rate], p50, p99, None, None, 0.0, 0.0)
+    return Figure(row, "requests/s", rate, [rate], p50, p99, None, None, 0.0, 0.0, 0.0)
 
 
 def test_a_percentile_is_in_microseconds_and_is_one_of_the_latencies() -> None:
@@ -57,6 +57,7 @@ def test_a_figure_quotes_medians_and_both_ratios() -> None:
     one = figure(Row(OURS, "sqlite"), measured)
     assert (one.rate, one.p50, one.p99, one.server_cpu) == (200, 51, 100, 0.5)
     assert (one.to_echo, one.to_file) == (pytest.approx(0.2), 4)
+    assert one.cpu_each == pytest.approx(250_000)  # half a core for two requests of 100 records a second
     assert one.unit == "records/s"
 
 

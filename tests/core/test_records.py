@@ -106,6 +106,10 @@ def test_being_stored_changes_nothing_in_the_body() -> None:
         msgpack.packb([[None, b"", [], 0, 0, b"short"]]),
         msgpack.packb([[None, b"", [], 0, 0, b"x" * 17]]),
         canonical([Record(b"k", b"v")]).body[:-1],
+        canonical([Record(), Record(timestamp=-1)]).body,
+        canonical([Record(epoch=-1)]).body,
+        canonical([Record(sequence=1 << 63)]).body,
+        canonical([Record(expiry=1 << 63)]).body,
     ],
 )
 def test_a_body_that_is_not_whole_and_exact_is_malformed(body: bytes) -> None:

@@ -24,6 +24,7 @@ from gateway.core.commands import (
     Fetch,
     FetchOffsets,
     FindLeader,
+    Follow,
     Heartbeat,
     JoinGroup,
     LatestOffsets,
@@ -49,14 +50,14 @@ from gateway.core.replies import (
     Topics,
 )
 from gateway.dialects.cursus.moments import moment
-from gateway.dialects.cursus.negotiation import agreed, protocol_info
+from gateway.dialects.cursus.negotiation import agreed, capabilities
 from gateway.dialects.cursus.terms import CursusTerms, Negotiation, Seeking, Spoken
 from gateway.dialects.cursus.topics import HOUR
 from gateway.dialects.dialect import Request
 
 _HELP = (
-    "CREATE,DELETE,LIST,PUBLISH,CONSUME,JOIN_GROUP,SYNC_GROUP,LEAVE_GROUP,HEARTBEAT,COMMIT_OFFSET,BATCH_COMMIT,"
-    "FETCH_OFFSET,LIST_OFFSETS,REGISTER_GROUP,SUBSCRIBE,GROUP_STATUS,LIST_GROUPS,DESCRIBE,METADATA,FIND_COORDINATOR,"
+    "CREATE,DELETE,LIST,PUBLISH,CONSUME,STREAM,JOIN_GROUP,SYNC_GROUP,LEAVE_GROUP,HEARTBEAT,COMMIT_OFFSET,"
+    "BATCH_COMMIT,FETCH_OFFSET,LIST_OFFSETS,REGISTER_GROUP,SUBSCRIBE,GROUP_STATUS,LIST_GROUPS,DESCRIBE,METADATA,FIND_COORDINATOR,"
     "AUTH,PROTOCOL_INFO,NEGOTIATE,HELP"
 )
 """The broker's order, without what is not served."""
@@ -70,6 +71,7 @@ WORDS: dict[type[Command], str] = {
     DescribeTopic: "DESCRIBE",
     Publish: "PUBLISH",
     Fetch: "CONSUME",
+    Follow: "STREAM",
     LatestOffsets: "LIST_OFFSETS",
     CommitOffsets: "COMMIT_OFFSET",
     FetchOffsets: "FETCH_OFFSET",
@@ -207,9 +209,12 @@ def _offsets(request: Request, reply: Offsets, terms: CursusTerms) -> str:
 
 
 def _joined(request: Request, reply: Joined, terms: CursusTerms) -> str:
-    """Blanks in the brackets, and after them nothing: Java's regular expression wants the whole answer like this."""
+    """Blanks in the brackets, and after them nothing: Java's regular expression wants the whole answer like this.
+
+    But for who joins in a generation, and so has only come back.
+    """
     owned = " ".join(map(str, reply.assignment))
-    again = " resumed=true" if reply.resumed and isinstance(request.command, JoinGroup) else ""
+    again = " resumed=true" if isinstance(request.command, SyncGroup) and word_of(request) == "JOIN_GROUP" else ""
     return f"OK generation={reply.generation} member={_word(reply.member, terms)} assignments=[{owned}]{again}"
 
 
@@ -270,7 +275,7 @@ def _status(request: Request, reply: GroupDescription, terms: CursusTerms) -> st
 def _pong(request: Request, reply: Done, terms: CursusTerms) -> str:
     if isinstance(request.context, Negotiation):
         return agreed(request.context)
-    return protocol_info() if word_of(request) == "PROTOCOL_INFO" else f"OK commands={_HELP}"
+    return capabilities() if word_of(request) == "PROTOCOL_INFO" else f"OK commands={_HELP}"
 
 
 def _authenticated(request: Request, reply: Authenticated, terms: CursusTerms) -> str:

@@ -5,7 +5,8 @@ Text goes out as the Java and Python clients send it: in an envelope with the em
 name or a number that a line cannot hold.
 
 Not said, since the server has no ear for it: the size of a read in bytes, the time after which a member that is silent
-is dropped (10 s), and that a commit may go backwards (it is refused, aloud).  A real broker remembers where each of its
+is dropped (10 s), that a commit may go backwards and that a group may have several topics (both are refused, aloud).  A
+real broker remembers where each of its
 connections reads a partition and heeds the `offset` of the first CONSUME only: read every time on a new connection.
 """
 
@@ -27,6 +28,7 @@ from gateway.core.commands import (
     Fetch,
     FetchOffsets,
     FindLeader,
+    Follow,
     Heartbeat,
     Heartbeats,
     IfExists,
@@ -139,24 +141,32 @@ def _octets(value: bytes, what: str) -> bytes:
 def _fetch(request: Request, command: Fetch, terms: CursusTerms) -> list[str]:
     if command.partition is None or command.commit or command.create:
         raise unsupported("a Fetch but of one partition, without commit")
-    if isinstance(command.start, Next):
-        group, offset = [f"group={group_token(command.start.reader)}"], command.start.floor
-    elif isinstance(command.start, int):
-        group, offset = [], command.start
-    else:
+    if not isinstance(command.start, int | Next):
         raise unsupported("a Fetch but from an offset")
-    said = request.context if isinstance(request.context, Consuming) else Consuming("CONSUME")
-    parts = [
-        on_topic(command.topic, terms),
-        f"partition={digits(command.partition)}",
-        f"offset={digits(offset)}",
-        *group,
-    ]
+    parts = _reading(request, command, command.partition, command.start, terms)
+    return [*parts, f"wait_ms={math.ceil(command.wait * 1000)}"] if command.wait else parts
+
+
+def _follow(request: Request, command: Follow, terms: CursusTerms) -> list[str]:
+    """Without a group in the seed's form, which the real broker does not know, and which cannot ask for less."""
+    if isinstance(command.start, Next):
+        return _reading(request, command, command.partition, command.start, terms)
+    if not isinstance(command.start, int) or 0 < command.max_records < DEFAULT_RECORDS:
+        raise unsupported("a Follow but from an offset, and without a group in less than 8192 records at a time")
+    return _in_order(topic_token(command.topic, terms), digits(command.partition), digits(command.start))
+
+
+def _reading(
+    request: Request, command: Fetch | Follow, partition: int, start: int | Next, terms: CursusTerms
+) -> list[str]:
+    group, offset = ([], start) if isinstance(start, int) else ([f"group={group_token(start.reader)}"], start.floor)
+    said = request.context if isinstance(request.context, Consuming) else Consuming("")
+    parts = [on_topic(command.topic, terms), f"partition={digits(partition)}", f"offset={digits(offset)}", *group]
     parts += [] if said.generation is None else [f"generation={said.generation}"]
     parts.append(f"member={token(said.member or MEMBER, 'member')}")
     if command.max_records != DEFAULT_RECORDS:
         parts.append(f"batch={min(command.max_records or MAX_RECORDS, MAX_RECORDS)}")
-    return [*parts, f"wait_ms={math.ceil(command.wait * 1000)}"] if command.wait else parts
+    return parts
 
 
 def _latest(request: Request, command: LatestOffsets, terms: CursusTerms) -> list[str]:
@@ -210,10 +220,9 @@ def _list(request: Request, command: ListTopics, terms: CursusTerms) -> list[str
 def _join(request: Request, command: JoinGroup, terms: CursusTerms) -> list[str]:
     if command.create or command.assignor or not isinstance(command.liveness, Heartbeats):
         raise unsupported("members by connection, a choice of assignor, or making a topic by joining")
-    if command.distinct is (command.resume is not None):
-        raise unsupported("joining under a name that is already a member")
-    who = who_words(command.topic, command.group, command.member, terms)
-    return who if command.resume is None else [*who, f"generation={command.resume}"]
+    if command.existing or not command.distinct or command.resume is not None:
+        raise unsupported("joining a group that has to be there, or under a name that may be a member's")
+    return who_words(command.topic, command.group, command.member, terms)
 
 
 def _membership(request: Request, command: SyncGroup | Heartbeat | LeaveGroup, terms: CursusTerms) -> list[str]:
@@ -306,6 +315,7 @@ _WRITE: dict[type[Command], Callable[..., list[str]]] = {
     ListTopics: _list,
     DescribeTopic: _one_topic,
     Fetch: _fetch,
+    Follow: _follow,
     LatestOffsets: _latest,
     CommitOffsets: _commit,
     FetchOffsets: _fetch_offset,

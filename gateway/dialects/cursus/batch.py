@@ -163,13 +163,32 @@ def write_records(command: Fetch, records: Records, terms: CursusTerms) -> list[
     count = sum(batch.count for batch in records.batches)
     if sum(map(len, bodies)) > MAX_BODY or count > MAX_RECORDS:
         bodies, count = _fitting(bodies)
-    topic = str(command.topic.name).encode()
+    return _data(command.topic, records.partition, bodies, count)
+
+
+def _data(topic: Topic, partition: int, bodies: Sequence[bytes], count: int) -> list[bytes]:
+    """A data frame without its length, in pieces."""
+    name = str(topic.name).encode()
     if not count:
-        return [_header(topic, records.partition, b"1", False, 0, 0, 0)]
+        return [_header(name, partition, b"1", False, 0, 0, 0)]
     first = next(body for body in bodies if body)
     final = next(body for body in reversed(bodies) if body)
     numbers = sequence(first, 0), sequence(final, last(final))
-    return [_header(topic, records.partition, b"1", False, *numbers, count), *bodies]
+    return [_header(name, partition, b"1", False, *numbers, count), *bodies]
+
+
+def write_pushes(topic: Topic, partition: int, batch: RecordBatch, losses: Losses) -> list[bytes]:
+    """The payloads of the frames that push a batch: none without records, more than one if it is longer than MAX_REPLY.
+
+    As in the answer to a CONSUME, a single record that is longer goes out all the same.
+    """
+    rest, left = body_of(batch, losses), batch.count
+    frames: list[bytes] = []
+    while left:
+        fits, count = ([rest], left) if len(rest) <= MAX_BODY else _fitting([rest])
+        frames.append(b"".join(_data(topic, partition, fits, count)))
+        rest, left = rest[len(fits[0]) :], left - count
+    return frames
 
 
 def _fitting(bodies: Sequence[bytes]) -> tuple[list[bytes], int]:
@@ -194,6 +213,15 @@ def read_records(command: Fetch, frame: bytes) -> Records:
     The frame does not say where the partition begins and ends: start is 0, and end what can be known to be there.
     Raises CommandFailed(MALFORMED).
     """
+    partition, batches = read_data(frame)
+    if not batches:
+        start = command.start.floor if isinstance(command.start, Next) else command.start
+        return Records(partition, 0, start if isinstance(start, int) else 0)
+    return Records(partition, 0, batches[-1].end, batches)
+
+
+def read_data(frame: bytes) -> tuple[int, tuple[RecordBatch, ...]]:
+    """The partition and the records of a data frame.  Raises CommandFailed(MALFORMED)."""
     try:
         _, partition, _, _, count, body = _opened(frame)
         if not 0 <= count <= MAX_RECORDS:
@@ -202,11 +230,9 @@ def read_records(command: Fetch, frame: bytes) -> Records:
     except (IndexError, struct.error):
         raise CommandFailed(Fault.MALFORMED, "a data frame that is cut short") from None
     if not count:
-        start = command.start.floor if isinstance(command.start, Next) else command.start
-        return Records(partition, 0, start if isinstance(start, int) else 0)
+        return partition, ()
     batch = RecordBatch(CURSUS_V1, body, count, offset(body, 0), origin="cursus")
-    batches = (batch,) if rising(body, batch.base) else _contiguous(batch)
-    return Records(partition, 0, batches[-1].end, batches)
+    return partition, (batch,) if rising(body, batch.base) else _contiguous(batch)
 
 
 def _contiguous(batch: RecordBatch) -> tuple[RecordBatch, ...]:

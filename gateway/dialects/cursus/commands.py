@@ -27,7 +27,7 @@ from gateway.core.commands import (
     Topic,
 )
 from gateway.core.faults import Fault
-from gateway.dialects.cursus.exchange import read_consume, read_publish
+from gateway.dialects.cursus.exchange import read_consume, read_publish, read_stream
 from gateway.dialects.cursus.negotiation import negotiate
 from gateway.dialects.cursus.terms import Seeking
 from gateway.dialects.cursus.text import Line, atoi, parse_offset, quoted, refused
@@ -53,11 +53,12 @@ Reader = Callable[[Line], Request]
 
 
 def _join(line: Line) -> Request:
+    """With a generation it is a member that goes on after a reconnect, and fails where SYNC_GROUP would."""
     topic, group, member = topic_of(line), line.need(b"group"), line.need(b"member")
-    resume = _generation(line) if line.fields.get(b"generation") else None
-    return spoken(
-        line, JoinGroup(topic, group, member, Heartbeats(SESSION_SECONDS), distinct=resume is None, resume=resume)
-    )
+    if line.fields.get(b"generation"):
+        return spoken(line, SyncGroup(topic, group, member, _generation(line)))
+    life = Heartbeats(SESSION_SECONDS)
+    return spoken(line, JoinGroup(topic, group, member, life, distinct=True, exclusive=True))
 
 
 def _generation(line: Line) -> int:
@@ -85,7 +86,7 @@ def _leave(line: Line) -> Request:
 
 
 def _register(line: Line) -> Request:
-    return spoken(line, CreateGroup(topic_of(line), line.need(b"group"), if_exists=IfExists.KEEP))
+    return spoken(line, CreateGroup(topic_of(line), line.need(b"group"), if_exists=IfExists.KEEP, exclusive=True))
 
 
 def _group_status(line: Line) -> Request:
@@ -200,6 +201,7 @@ READ: dict[str, Reader] = {
     "LIST": read_list,
     "PUBLISH": read_publish,
     "CONSUME": read_consume,
+    "STREAM": read_stream,
     "JOIN_GROUP": _join,
     "SYNC_GROUP": _sync,
     "LEAVE_GROUP": _leave,
@@ -225,7 +227,7 @@ READ: dict[str, Reader] = {
     "ELECT_LEADER": _no_cluster,
     **dict.fromkeys(
         (
-            *("STREAM", "APPEND_STREAM", "READ_STREAM", "SAVE_SNAPSHOT", "READ_SNAPSHOT", "STREAM_VERSION"),
+            *("APPEND_STREAM", "READ_STREAM", "SAVE_SNAPSHOT", "READ_SNAPSHOT", "STREAM_VERSION"),
             *("INIT_PRODUCER_ID", "BEGIN_TXN", "TXN_PUBLISH", "SEND_OFFSETS_TO_TXN", "END_TXN", "TXN_STATUS"),
         ),
         _not_served,

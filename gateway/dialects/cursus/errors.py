@@ -64,15 +64,31 @@ _REASONS = [
 ]
 """What the reason of an error may say, whatever its code."""
 
-_NUMBERS = ("partition", "partitions", "requested", "current", "earliest", "latest", "generation", "got")
+CONTROL = "STREAM_CONTROL"
+"""The first word of what is said about a stream among its frames."""
+
+_ENDS = {
+    "offset_out_of_range": Fault.OFFSET_GONE,
+    "timeout": Fault.TIMEOUT,
+    "replaced": Fault.NOT_OWNER,  # the group's other reader has the partition now
+    "removed": Fault.NOT_OWNER,
+    "stopped": Fault.UNAVAILABLE,
+    "error": Fault.UNAVAILABLE,
+}
+"""Why a stream ended."""
+
+_NUMBERS = ("offset", "partition", "partitions", "requested", "current", "earliest", "latest", "generation", "got")
 _NAMES = ("expected", "actual", "member", "producer")
 
 
 def failure_of(text: str) -> CommandFailed:
     """An error as a fault with its facts; INTERNAL, with the whole text as detail, if its code is not known.
 
-    Brokers of April 2026 have `ERROR code: ...`, which is read too.
+    Brokers of April 2026 have `ERROR code: ...`, which is read too; and so is the end of a stream, of which `reason`
+    and the next `offset` are facts.
     """
+    if text.startswith(CONTROL):
+        return _end(text)
     found = re.match(r"ERROR:?\s*(\S+)", text)
     code = found[1].rstrip(":") if found else text.partition(" ")[0]
     fields = fields_of(text)
@@ -81,6 +97,12 @@ def failure_of(text: str) -> CommandFailed:
         return by_reason
     fault = _FAULTS.get(code) or _fault_of_kind(code)
     return CommandFailed(fault, text, **_facts(fields))
+
+
+def _end(text: str) -> CommandFailed:
+    fields = fields_of(text)
+    reason = fields.get("reason", "")
+    return CommandFailed(_ENDS.get(reason, Fault.INTERNAL), text, reason=reason, **_facts(fields))
 
 
 def _failure_by_reason(reason: str, text: str) -> CommandFailed | None:

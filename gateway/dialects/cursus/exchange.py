@@ -1,8 +1,8 @@
-"""CONSUME and PUBLISH: what their arguments mean.  Source: protocol page, sections 2 and 4."""
+"""CONSUME, STREAM and PUBLISH: what their arguments mean.  Source: protocol page, sections 2 and 4."""
 
 from __future__ import annotations
 
-from gateway.core.commands import Balanced, ByKey, Fetch, Group, Next, Publish, Topic
+from gateway.core.commands import Balanced, ByKey, Fetch, Follow, Group, Next, Publish, Topic
 from gateway.core.faults import CommandFailed, Fault
 from gateway.core.records import MAX_RECORDS, Record, RecordBatch
 from gateway.dialects.cursus.batch import ACKS, MAX_BODY
@@ -15,7 +15,7 @@ from gateway.dialects.dialect import Losses, Request
 
 DEFAULT_GROUP = "default-group"
 DEFAULT_RECORDS = 8192
-"""In the answer to a CONSUME without `batch`."""
+"""In the answer to a CONSUME, or in a push, without `batch`."""
 
 
 def read_consume(line: Line) -> Request:
@@ -26,10 +26,29 @@ def read_consume(line: Line) -> Request:
     commit of strangers.  `autoOffsetReset` has no say: the broker looks at it only where there is no offset, which
     CONSUME always has, and a reader whose offset is gone chooses by itself from the bounds it is told.
     """
-    fields = line.fields
     needed = (b"topic", b"partition", b"offset", b"member") if line.keyed else (b"topic", b"partition", b"offset")
-    if not all(fields.get(key) for key in needed):
+    if not all(line.fields.get(key) for key in needed):
         raise refused("invalid_consume_syntax")
+    topic, partition, start, most, said = _reading(line)
+    return Request(Fetch(topic, partition, start, most, MAX_BODY, _lenient(line, b"wait_ms") / 1000), None, said)
+
+
+def read_stream(line: Line) -> Request:
+    """As CONSUME, but that a stream of the real form has a group, and may leave out an offset of 0 as Python does.
+
+    What the broker does with `autoOffsetReset=latest` and no offset, begin at the end unless something was committed,
+    no client asks for: it begins at 0.
+    """
+    needed = (b"topic", b"partition", b"group") if line.keyed else (b"topic", b"partition", b"offset")
+    if not all(line.fields.get(key) for key in needed):
+        raise refused("invalid_stream_syntax")
+    topic, partition, start, most, said = _reading(line)
+    return Request(Follow(topic, partition, start, most), None, said)
+
+
+def _reading(line: Line) -> tuple[Topic, int, int | Next, int, Consuming]:
+    """(topic, partition, start, most records, who asks) of what CONSUME and STREAM have in common."""
+    fields = line.fields
     if (isolation := line.get(b"isolation")) not in ("", "read_committed", "read_uncommitted"):
         raise refused(f"invalid_isolation isolation={isolation}", Fault.INVALID_ARGUMENT)
     partition, generation = atoi(fields[b"partition"]), atoi(fields.get(b"generation") or b"-1")
@@ -37,20 +56,14 @@ def read_consume(line: Line) -> Request:
         raise _no_read(line, b"partition", Fault.INVALID_ARGUMENT)
     if generation is None:
         raise _no_read(line, b"generation", Fault.INVALID_ARGUMENT)
-    offset = parse_offset(fields[b"offset"])
+    offset = parse_offset(fields.get(b"offset") or b"0")
     if offset is None:
         raise _no_read(line, b"offset", Fault.INVALID_OFFSET)
     group = line.get(b"group")
-    fetch = Fetch(
-        Topic(line.namespace, line.get(b"topic")),
-        partition,
-        Next(Group(DEFAULT_GROUP if group == "-" else group), offset) if group else offset,
-        min(_lenient(line, b"batch") or DEFAULT_RECORDS, MAX_RECORDS),
-        MAX_BODY,
-        _lenient(line, b"wait_ms") / 1000,
-    )
-    member, said = line.get(b"member"), generation if b"generation" in fields else None
-    return Request(fetch, None, Consuming(line.word, line.structured, member, said))
+    start = Next(Group(DEFAULT_GROUP if group == "-" else group), offset) if group else offset
+    most = min(_lenient(line, b"batch") or DEFAULT_RECORDS, MAX_RECORDS)
+    said = Consuming(line.word, line.structured, line.get(b"member"), generation if b"generation" in fields else None)
+    return Topic(line.namespace, line.get(b"topic")), partition, start, most, said
 
 
 def _no_read(line: Line, key: bytes, fault: Fault) -> CommandFailed:

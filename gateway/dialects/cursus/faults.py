@@ -137,12 +137,15 @@ _WORDS = {
     Fault.FORBIDDEN: _Words("command={word} permission={permission}"),
     Fault.NOT_LEADER: _Words("LEADER_IS {address}"),
 }
-_WORDS_OF = {
-    ("CONSUME", Fault.NO_SUCH_TOPIC): _Words("", "topic '{topic}' does not exist", "command_failed"),
-    ("CONSUME", Fault.NO_SUCH_PARTITION): _Words(
+_READS = {
+    Fault.NO_SUCH_TOPIC: _Words("", "topic '{topic}' does not exist", "command_failed"),
+    Fault.NO_SUCH_PARTITION: _Words(
         "", "partition {partition} out of range for topic '{topic}' (0-{highest})", "command_failed"
     ),
-    ("CONSUME", Fault.INVALID_OFFSET): _Words("", "invalid offset value: {start}", "command_failed"),
+    Fault.INVALID_OFFSET: _Words("", "invalid offset value: {start}", "command_failed"),
+}
+_WORDS_OF = {
+    **{(word, fault): words for word in ("CONSUME", "STREAM") for fault, words in _READS.items()},
     ("GROUP_STATUS", Fault.NO_SUCH_GROUP): _Words("", "group '{group}' not found", "group_status_failed"),
     ("CREATE", Fault.INVALID_ARGUMENT): _Words("", "", "invalid_partitions"),
     **{
@@ -158,7 +161,7 @@ _REASONED = {Fault.MALFORMED, Fault.TOO_LARGE, Fault.UNREPRESENTABLE, Fault.INVA
 _READ, _WRITE, _ADMIN = "topic.read", "topic.write", "admin"
 _PERMISSIONS = {
     **dict.fromkeys(("CREATE", "DELETE"), _ADMIN),
-    **dict.fromkeys(("LIST", "CONSUME", "LIST_OFFSETS", "DESCRIBE", "METADATA"), _READ),
+    **dict.fromkeys(("LIST", "CONSUME", "STREAM", "LIST_OFFSETS", "DESCRIBE", "METADATA"), _READ),
     "PUBLISH": _WRITE,
 }
 """What the broker would have wanted to see; of all other commands `group`."""

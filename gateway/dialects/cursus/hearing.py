@@ -22,6 +22,7 @@ from gateway.core.commands import (
     Fetch,
     FetchOffsets,
     FindLeader,
+    Follow,
     Heartbeat,
     JoinGroup,
     LatestOffsets,
@@ -53,7 +54,7 @@ from gateway.core.replies import (
 )
 from gateway.dialects.cursus.acks import read_ack
 from gateway.dialects.cursus.batch import MAGIC, read_records
-from gateway.dialects.cursus.errors import failure_of
+from gateway.dialects.cursus.errors import CONTROL, failure_of
 from gateway.dialects.cursus.moments import microseconds
 from gateway.dialects.cursus.terms import CursusTerms
 from gateway.dialects.cursus.text import fields_of
@@ -76,6 +77,8 @@ def read_answer(request: Request, frame: bytes, terms: CursusTerms) -> Outcome:
     try:
         text = payload.decode().strip()
         if text.startswith("ERROR") or "REBALANCE_REQUIRED" in text.split():
+            return failure_of(text)
+        if isinstance(command, Follow) and text.startswith(CONTROL):
             return failure_of(text)
         if isinstance(command, Publish):
             return read_ack(command, text)

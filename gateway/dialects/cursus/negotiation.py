@@ -10,8 +10,11 @@ from gateway.dialects.cursus.terms import Negotiation
 from gateway.dialects.cursus.text import Line, atoi, boolean, quoted, refused
 from gateway.dialects.dialect import Request
 
-FEATURES = ("idempotent_producer_v1", "offset_resume_v1", "structured_errors_v1", "topic_compaction_v1")
-"""The broker's, as far as served; event_sourcing_v1 and stream_control_v1 stand for commands that are not."""
+FEATURES = (
+    *("idempotent_producer_v1", "offset_resume_v1", "stream_control_v1", "structured_errors_v1"),
+    "topic_compaction_v1",
+)
+"""The broker's, as far as served; event_sourcing_v1 stands for commands that are not."""
 
 STRUCTURED_ERRORS = "structured_errors_v1"
 
@@ -21,7 +24,7 @@ _NAME = re.compile("[a-z0-9_]{1,64}")
 _MAX_REQUEST, _MAX_NAMES = 4096, 64
 
 
-def protocol_info() -> str:
+def capabilities() -> str:
     """The answer to PROTOCOL_INFO."""
     versions = "min_version=1 max_version=1 default_version=1"
     return f"OK protocol=cursus {versions} features={','.join(FEATURES)} error_classes={','.join(CLASSES)}"

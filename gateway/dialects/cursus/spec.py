@@ -33,8 +33,12 @@ from construct import (
     Prefixed,
     Struct,
     Terminated,
+    Tunnel,
     this,
 )
+
+from gateway import compression
+from gateway.core.faults import CommandFailed
 
 # -- batches
 
@@ -119,7 +123,10 @@ NAME = _match(rb"(?!\.{1,2}\Z)[A-Za-z0-9._=-]{1,249}")
 CLEANUP = _match(rb"(?i:delete|compact|delete,compact|compact,delete)")
 BOOLEAN = _match(rb"1|t|T|TRUE|true|True|0|f|F|FALSE|false|False")
 FEATURES = _match(rb"\*|[a-z0-9_]{1,64}(?:,[a-z0-9_]{1,64}){0,63}")
-SERVED = {b"idempotent_producer_v1", b"offset_resume_v1", b"structured_errors_v1", b"topic_compaction_v1"}
+SERVED = {
+    *(b"idempotent_producer_v1", b"offset_resume_v1", b"stream_control_v1", b"structured_errors_v1"),
+    b"topic_compaction_v1",
+}
 FITS = _match(rb".{1,65535}")
 ENTRY = rb"P?([+-]?[0-9]+):([0-9]+)"
 
@@ -195,6 +202,13 @@ FORMS = {
         order="topic partition offset",
         keyed=("member",),
     ),
+    "STREAM": Form(
+        {"topic": _text, "partition": NATURAL, "group": _text},
+        {},
+        {"offset": OFFSET, "generation": INTEGER, "isolation": _match(rb"read_committed|read_uncommitted")},
+        order="topic partition offset",
+        keyed=("group",),
+    ),
     "JOIN_GROUP": Form(MEMBER, can={"generation": INTEGER}, order="topic group member"),
     "SYNC_GROUP": Form(FENCED, order="topic group member generation"),
     "LEAVE_GROUP": Form(MEMBER, can={"generation": INTEGER}, order="topic group member"),
@@ -217,7 +231,7 @@ FORMS = {
     "NEGOTIATE": Form({"version": INTEGER}, {}, {"require_features": BOOLEAN, "features": FEATURES}, also=_agreeable),
 }
 NOT_SERVED = {
-    *("STREAM", "APPEND_STREAM", "READ_STREAM", "SAVE_SNAPSHOT", "READ_SNAPSHOT", "STREAM_VERSION", "INIT_PRODUCER_ID"),
+    *("APPEND_STREAM", "READ_STREAM", "SAVE_SNAPSHOT", "READ_SNAPSHOT", "STREAM_VERSION", "INIT_PRODUCER_ID"),
     *("BEGIN_TXN", "TXN_PUBLISH", "SEND_OFFSETS_TO_TXN", "END_TXN", "TXN_STATUS"),
     *("LIST_CLUSTER", "CLUSTER_STATUS", "ELECT_LEADER"),
 }
@@ -303,7 +317,26 @@ PAYLOAD = Struct(
         lambda it: _is_batch(it.all), BATCH, IfThenElse(lambda it: _command(it.all) is not None, TEXT, ENVELOPE)
     ),
 )
-REQUEST = Struct("payload" / Prefixed(Int32ub, PAYLOAD), Terminated)
+
+MOST = 64 << 20
+"""Bytes that may come out of a compressed payload."""
+COMPRESSORS = [compression.load(name) for name in compression.names()]
+
+
+class Unpacked(Tunnel):  # type: ignore[misc]  # construct has no types
+    """The payload, decompressed if it begins like the output of a compressor."""
+
+    def _decode(self, payload: bytes, context: object, path: str) -> bytes:
+        for compressor in COMPRESSORS:
+            if compressor.magic and payload.startswith(compressor.magic) and not _is_batch(payload):
+                try:
+                    return compressor.decompress(payload, MOST)
+                except CommandFailed as failure:
+                    raise ConstructError(str(failure), path) from failure
+        return payload
+
+
+REQUEST = Struct("payload" / Prefixed(Int32ub, Unpacked(PAYLOAD)), Terminated)
 
 
 def parse_request(frame: bytes) -> object | None:

@@ -1,4 +1,6 @@
-"""What holds on a Cursus connection, and what is remembered of a request until its answer is written."""
+"""What an operator may say of a Cursus listener, what holds on a connection, and what is remembered of a request until
+its answer is written.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +9,33 @@ from collections.abc import Mapping
 import msgspec
 
 from gateway.core.records import Encoding
+from gateway.dialects.cursus.unpacking import unpacking
 from gateway.dialects.dialect import Losses, Settings, Terms
+
+MAX_FRAME = 4 + (64 << 20)
+"""Bytes, length included: what the seed, Java and Python send.  The broker of today takes a quarter of it."""
+
+
+class CursusSettings(Settings, frozen=True, kw_only=True):
+    """compression: a name in gateway.compression.  What its algorithm writes is known by the first bytes, named or not;
+    one whose output has none to be known by has to be named, and is tried on a frame that is neither a batch nor a text
+    command nor begins like another algorithm's output.  If that fails, the frame is answered as if nothing was named.
+    """
+
+    compression: str = ""
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for a compression that there is not."""
+        if self.compression:
+            unpacking(self.compression)
 
 
 class CursusTerms(Terms):
     """structured_errors: the peer has negotiated structured_errors_v1.
+    unpacking: how frames may be compressed.
+    limit:     bytes that may come out of one compressed frame: as many as a frame may have that is not.
+    room:      bytes that may come out of all that a session has read at once, None = nobody keeps count.  A socket read
+               full of small bombs costs no more than one of them.
 
     There is no flag for the layout of the seed document: nobody sends it and every reader knows the real one, so data
     frames and acks are in the real layout on every connection, whatever the peer's own batches look like.
@@ -26,7 +50,11 @@ class CursusTerms(Terms):
         losses: Losses | None = None,
     ) -> None:
         super().__init__(settings, encodings, advertise=advertise, losses=losses)
+        assert isinstance(settings, CursusSettings), "a Cursus listener has CursusSettings"
         self.structured_errors = False
+        self.unpacking = unpacking(settings.compression)
+        self.limit = (settings.max_frame or MAX_FRAME) - 4
+        self.room: int | None = None
 
 
 class Spoken(msgspec.Struct, frozen=True, gc=False):
@@ -42,7 +70,7 @@ class Spoken(msgspec.Struct, frozen=True, gc=False):
 
 
 class Consuming(Spoken, frozen=True, gc=False):
-    """A CONSUME; who asks is not checked by anyone, and said again by our client."""
+    """A CONSUME or STREAM; who asks is not checked by anyone, and said again by our client."""
 
     member: str = ""
     generation: int | None = None

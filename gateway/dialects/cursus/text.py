@@ -26,6 +26,7 @@ POSITIONS: dict[str, tuple[bytes, ...]] = {
     "CREATE": (b"topic", b"partitions"),
     "DELETE": (b"topic",),
     "CONSUME": (b"topic", b"partition", b"offset"),
+    "STREAM": (b"topic", b"partition", b"offset"),
     "SUBSCRIBE": (b"topic", b"group"),
     "JOIN_GROUP": (b"topic", b"group", b"member"),
     "LEAVE_GROUP": (b"topic", b"group", b"member"),

@@ -1,7 +1,8 @@
 """Cursus v1 frames: u32 big-endian length, then a BA7C batch or text, which may stand in an envelope of u16+topic.
 
 Which of them it is, is decided as the broker does it, in this order: a batch; text whose first word is a command; an
-envelope, whose topic nobody looks at.  Source: protocol page, section 1.
+envelope, whose topic nobody looks at.  What begins like the output of a compressor is decompressed before that, once.
+Source: protocol page, sections 1 and 3.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import struct
 from functools import lru_cache
 
-from gateway.core.commands import Fetch, Publish
+from gateway.compression import Compressor
+from gateway.core.commands import Fetch, Follow, Publish
 from gateway.core.faults import CommandFailed, Fault
 from gateway.core.replies import Outcome, Published, Records
 from gateway.dialects.cursus.acks import said_of, write_ack, write_failed_ack
@@ -19,12 +21,11 @@ from gateway.dialects.cursus.batch import MAGIC, read_batch, write_records
 from gateway.dialects.cursus.commands import read_command
 from gateway.dialects.cursus.faults import ack_error, failure_text, refusal_text
 from gateway.dialects.cursus.hearing import read_answer
-from gateway.dialects.cursus.terms import CursusTerms
-from gateway.dialects.cursus.text import BLANKS, refused
+from gateway.dialects.cursus.pushing import end_text, lowest
+from gateway.dialects.cursus.terms import MAX_FRAME, CursusTerms
+from gateway.dialects.cursus.text import BLANKS
+from gateway.dialects.cursus.unpacking import by_magic, unpacked
 from gateway.dialects.dialect import Refusal, Request, Terms
-
-MAX_FRAME = 4 + (64 << 20)
-"""Bytes, length included: what the seed, Java and Python send.  The broker of today takes a quarter of it."""
 
 WIRE_V2 = b"CRS2"
 """How a connection in Wire v2 begins; as a length it would be 1.1 GB."""
@@ -54,9 +55,15 @@ def decode_request(frame: bytes, terms: Terms) -> Request | Refusal:
     try:
         if frame.startswith(MAGIC, 4) and size >= 6 and 0 < (frame[6] << 8 | frame[7]) <= size - 2:
             return read_batch(frame, terms)
-        if size <= _SHORT and frame.startswith(_REPEATED, 4) and b"token=" not in frame:
+        if size <= _SHORT and frame.startswith(_REPEATED, 4):
             return _read_again(frame[4:], terms.namespace, terms.structured_errors)
+        if frame.startswith(terms.unpacking.magics, 4):
+            return _read_unpacked(_unpacked(frame[4:], by_magic(terms.unpacking, frame[4:]), terms), terms)
         return _read_text(frame[4:], terms.namespace, terms.structured_errors)
+    except _Secret as secret:
+        return secret.asked
+    except _NoCommand as failure:
+        return _read_unknown(frame[4:], failure, terms)
     except CommandFailed as failure:
         return Refusal(failure)
 
@@ -67,20 +74,55 @@ def _no_frame(frame: bytes) -> Refusal:
     return Refusal(CommandFailed(Fault.MALFORMED, "the length does not fit the frame"), closing=True)
 
 
+class _NoCommand(CommandFailed):
+    """A payload that is neither a batch nor text of ours: it has the words for the peer all the same."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(Fault.MALFORMED, f"ERROR: {text}")
+
+
 def _read_text(payload: bytes, namespace: str, structured: bool) -> Request:
     if not payload.startswith(b"\0\0"):  # the envelope of all clients; no command begins like that
         request = _read_line(payload, namespace, structured)
         if request is not None:
             return request
     if len(payload) < 2:
-        raise refused('decode_failed reason="data too short"')
+        raise _NoCommand('decode_failed reason="data too short"')
     begin = 2 + (payload[0] << 8 | payload[1])
     if begin > len(payload):
-        raise refused('decode_failed reason="invalid topic length"')
+        raise _NoCommand('decode_failed reason="invalid topic length"')
     request = _read_line(payload[begin:].strip(BLANKS), namespace, structured)
     if request is None:  # the broker hangs up; but where the next frame begins is known
-        raise refused("malformed_input reason=missing_topic_or_payload")
+        raise _NoCommand("malformed_input reason=missing_topic_or_payload")
     return request
+
+
+def _unpacked(payload: bytes, compressor: Compressor, terms: CursusTerms) -> bytes:
+    body = unpacked(compressor, payload, terms.limit if terms.room is None else terms.room)
+    if terms.room is not None:
+        terms.room -= len(body)
+    return body
+
+
+def _read_unpacked(body: bytes, terms: CursusTerms) -> Request:
+    """What was in a compressed payload.  It is not looked at whether that is compressed again."""
+    if body.startswith(MAGIC) and len(body) >= 6 and 0 < (body[2] << 8 | body[3]) <= len(body) - 2:
+        return read_batch(_length.pack(len(body)) + body, terms)
+    return _read_text(body, terms.namespace, terms.structured_errors)
+
+
+def _read_unknown(payload: bytes, failure: CommandFailed, terms: CursusTerms) -> Request | Refusal:
+    """A payload that is nothing as it stands, which may be due to the algorithm that the listener names."""
+    if terms.unpacking.named is None or payload.startswith(terms.unpacking.magics):
+        return Refusal(failure)
+    try:
+        body = _unpacked(payload, terms.unpacking.named, terms)
+    except CommandFailed as other:
+        return Refusal(other if other.fault is Fault.TOO_LARGE else failure)
+    try:
+        return _read_unpacked(body, terms)
+    except CommandFailed as other:
+        return Refusal(other)
 
 
 def _read_line(text: bytes, namespace: str, structured: bool) -> Request | None:
@@ -94,11 +136,22 @@ _REPEATED = tuple(
     for word in (b"HEARTBEAT", b"CONSUME", b"FETCH_OFFSET", b"METADATA", b"FIND_COORDINATOR", b"LIST", b"HELP")
     for envelope in (b"\0\0", b"")
 )
-"""Polling clients say these again and again, to the byte: a heartbeat is read in 0.35 us instead of 3.  What may hold a
-secret is not remembered.
-"""
+"""Polling clients say these again and again, to the byte: a heartbeat is read in 0.35 us instead of 3."""
 
-_read_again = lru_cache(4096)(_read_text)
+
+class _Secret(Exception):
+    """A request that may hold a secret: raised, it is not remembered."""
+
+    def __init__(self, asked: Request) -> None:
+        self.asked = asked
+
+
+@lru_cache(4096)
+def _read_again(payload: bytes, namespace: str, structured: bool) -> Request:
+    request = _read_text(payload, namespace, structured)
+    if b"token=" in payload:
+        raise _Secret(request)
+    return request
 
 
 def encode_reply(request: Request | Refusal, outcome: Outcome, terms: Terms) -> bytes:
@@ -126,6 +179,8 @@ def encode_reply(request: Request | Refusal, outcome: Outcome, terms: Terms) -> 
 
 def _failed(request: Request, failure: CommandFailed, terms: CursusTerms) -> bytes:
     word = word_of(request)
+    if isinstance(request.command, Follow) and failure.fault is Fault.OFFSET_GONE:
+        return end_text("offset_out_of_range", lowest(request.command), failure.facts).encode()
     if word == "PUBLISH" and said_of(request).batched and (error := ack_error(request, failure)) is not None:
         return write_failed_ack(request, error)
     return failure_text(request, failure, word, terms.advertise).encode("utf-8", "replace")

@@ -25,8 +25,9 @@ hello.  Every frame that answers has the tag of its request; replies come in any
 A Follow has no reply but pushes, until a failure or the end of the connection.  To stop it, hang up.
 
 **Values.**  text is msgpack str, bytes are bin.  Integers are 0..2^63-1, but for MapAdd's delta (-2^63..2^63-1) and
-what the body of a batch holds.  Namespaces, topics, groups and consumers go by name (str) or by id (u32).  Times are us
-since the epoch; seconds are ints or floats, 0..2^32-1.  A number out of range is INVALID_ARGUMENT.
+those of a record that are kept and never computed with.  Namespaces, topics, groups and consumers go by name (str) or
+by id (u32).  Times are us since the epoch; seconds are ints or floats, 0..2^32-1.  A number out of range is
+INVALID_ARGUMENT.
 
     topic       [namespace, name]
     reader      ["group", group] or ["consumer", consumer]
@@ -46,8 +47,8 @@ answers in the same form with its version and the encodings it knows.  Another v
 the connection ends.  Without a hello version 1 is meant and both ends send `msgpack.v1` only.
 
 **What goes wrong** costs an answer, not the connection: a frame that is no request is MALFORMED, with its tag or with 0
-where it has none; a kind unknown here is UNSUPPORTED.  A frame longer than the listener accepts is answered TOO_LARGE
-with tag 0, and the connection ends.
+where it has none; a kind unknown here is UNSUPPORTED; a command longer than its 1 MiB is TOO_LARGE.  Only a frame that
+is longer than the listener accepts, TOO_LARGE with tag 0, ends the connection.
 """
 
 from __future__ import annotations

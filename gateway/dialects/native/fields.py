@@ -20,9 +20,9 @@ SHAPES = {
     "settings": "retention_us:nat= retention_bytes:nat= cleanup:text= idempotent:bool= event_sourcing:bool="
     " partitioner:text= labels:{text,text}=",
     "batch": "encoding:text body:bytes count:nat base:nat= timestamp:nat= origin:text=",
-    "record": "key:bytes?= value:bytes?= headers:[header]= timestamp:int= origin_timestamp:int= id:bytes="
-    " producer:bytes= epoch:int= sequence:int= event_type:bytes= schema_version:int= aggregate_version:int="
-    " metadata:bytes= expiry:int=",
+    "record": "key:bytes?= value:bytes?= headers:[header]= timestamp:nat= origin_timestamp:int= id:bytes="
+    " producer:bytes= epoch:nat= sequence:nat= event_type:bytes= schema_version:int= aggregate_version:int="
+    " metadata:bytes= expiry:nat=",
     "header": "key:bytes value:bytes kind:header_kind= key_kind:header_kind=",
     "partition": "index:int start:int end:int bytes:int created:int",
     "bounds": "partition:int start:int end:int",
@@ -69,12 +69,12 @@ COMMANDS = {
     "CommitOffsets": "topic:topic reader:reader offsets:{nat,nat} member:text?= generation:nat?= rising:bool=",
     "FetchOffsets": "topic:topic reader:reader partitions:[nat]?=",
     "DeleteOffsets": "topic:topic reader:reader partitions:[nat]",
-    "CreateGroup": "topic:topic group:text id:u32?= if_exists:if_exists=",
+    "CreateGroup": "topic:topic group:text id:u32?= if_exists:if_exists= exclusive:bool=",
     "DeleteGroup": "topic:topic group:id",
     "ListGroups": "namespace:id topic:id?=",
     "DescribeGroup": "topic:topic group:id",
     "JoinGroup": "topic:topic group:id member:text liveness:liveness assignor:text= distinct:bool="
-    " resume:nat?= create:nat=",
+    " resume:nat?= create:nat= exclusive:bool= existing:bool=",
     "SyncGroup": "topic:topic group:id member:text generation:nat",
     "Heartbeat": "topic:topic group:id member:text generation:nat",
     "LeaveGroup": "topic:topic group:id member:text generation:nat?=",

@@ -28,9 +28,9 @@ from gateway.core.commands import (
 )
 from gateway.core.faults import CommandFailed, Fault
 from gateway.core.records import Record
+from gateway.dialects.pipe.arguments import unsupported, write_name, write_number, write_topic, write_word
 from gateway.dialects.pipe.requests import AHEAD
 from gateway.dialects.pipe.terms import PipeTerms
-from gateway.dialects.pipe.text import MAX_INT, words
 
 _ASSIGNORS = ("round_robin", "range")
 _ACKS = {Acks.NONE: [b"acks=0"], Acks.LEADER: [], Acks.ALL: [b"acks=all"]}
@@ -38,15 +38,15 @@ _ACKS = {Acks.NONE: [b"acks=0"], Acks.LEADER: [], Acks.ALL: [b"acks=all"]}
 
 def _write_publish(command: Publish, terms: PipeTerms) -> list[bytes]:
     if command.batch.count != 1:
-        raise _unsupported("more or less than one record at a time")
+        raise unsupported("more or less than one record at a time")
     [record] = command.batch.records()
     key = record.key or b""
     if not isinstance(command.to, ByKey) or command.to.key != key:
-        raise _unsupported("choosing a partition but by the record's key")
+        raise unsupported("choosing a partition but by the record's key")
     if b":" in key:
         raise CommandFailed(Fault.UNREPRESENTABLE, "a key with a colon")
-    message = _word(key + b":" + (record.value or b""), "key or value")
-    args = [_topic(command.topic, terms), message, *_ACKS[command.acks]]
+    message = write_word(key + b":" + (record.value or b""), "key or value")
+    args = [write_topic(command.topic, terms), message, *_ACKS[command.acks]]
     _lose(record, command.batch.origin, terms)
     return args
 
@@ -63,45 +63,45 @@ def _lose(record: Record, origin: str, terms: PipeTerms) -> None:
 
 def _write_fetch(command: Fetch, terms: PipeTerms) -> list[bytes]:
     if command.partition is None or not isinstance(command.start, int) or command.commit:
-        raise _unsupported("a Fetch but from an offset of a partition")
-    return [_topic(command.topic, terms), _digits(command.partition), _digits(command.start)]
+        raise unsupported("a Fetch but from an offset of a partition")
+    return [write_topic(command.topic, terms), write_number(command.partition), write_number(command.start)]
 
 
 def _write_join(command: JoinGroup, terms: PipeTerms) -> list[bytes]:
     if command.distinct or not isinstance(command.liveness, Heartbeats):
-        raise _unsupported("members that are not named or live by their connection")
+        raise unsupported("members that are not named or live by their connection")
     args = _who(command.topic, command.group, command.member, terms)
     if not command.assignor:
         return args
     if command.assignor not in _ASSIGNORS:
-        raise _unsupported(f"the assignor {command.assignor}")
+        raise unsupported(f"the assignor {command.assignor}")
     return [*args, b"assignor=" + command.assignor.encode()]
 
 
 def _write_membership(command: SyncGroup | Heartbeat | LeaveGroup, terms: PipeTerms) -> list[bytes]:
     if command.generation is None:
-        raise _unsupported("leaving in any generation")
-    return [*_who(command.topic, command.group, command.member, terms), _digits(command.generation + AHEAD)]
+        raise unsupported("leaving in any generation")
+    return [*_who(command.topic, command.group, command.member, terms), write_number(command.generation + AHEAD)]
 
 
 def _write_commit(command: CommitOffsets, terms: PipeTerms) -> list[bytes]:
     group = _group(command.reader)
     if len(command.offsets) != 1 or command.rising:
-        raise _unsupported("a commit but of one partition, without a condition")
+        raise unsupported("a commit but of one partition, without a condition")
     [(partition, offset)] = command.offsets.items()
-    where = [_digits(partition), _digits(offset)]
+    where = [write_number(partition), write_number(offset)]
     if command.member is None and command.generation is None:
-        return [_name(group, "group"), _topic(command.topic, terms), *where]
+        return [write_name(group, "group"), write_topic(command.topic, terms), *where]
     if command.member is None or command.generation is None:
-        raise _unsupported("half a fence")
-    return [*_who(command.topic, group, command.member, terms), _digits(command.generation + AHEAD), *where]
+        raise unsupported("half a fence")
+    return [*_who(command.topic, group, command.member, terms), write_number(command.generation + AHEAD), *where]
 
 
 def _write_offset(command: FetchOffsets, terms: PipeTerms) -> list[bytes]:
     group = _group(command.reader)
     if command.partitions is None or len(command.partitions) != 1:
-        raise _unsupported("the offsets of more than one partition")
-    return [_name(group, "group"), _topic(command.topic, terms), _digits(command.partitions[0])]
+        raise unsupported("the offsets of more than one partition")
+    return [write_name(group, "group"), write_topic(command.topic, terms), write_number(command.partitions[0])]
 
 
 WRITE: dict[type, tuple[bytes, Callable[..., list[bytes]]]] = {
@@ -120,43 +120,11 @@ _PLAIN = Record()
 _OTHER_FIELDS = Record.__struct_fields__[2:]
 
 
-def _unsupported(what: str) -> CommandFailed:
-    return CommandFailed(Fault.UNSUPPORTED, f"V1 has no words for {what}")
-
-
 def _who(topic: Topic, group: int | str, member: str, terms: PipeTerms) -> list[bytes]:
-    return [_name(group, "group"), _topic(topic, terms), _name(member, "consumer_id")]
+    return [write_name(group, "group"), write_topic(topic, terms), write_name(member, "consumer_id")]
 
 
 def _group(reader: Reader) -> int | str:
     if not isinstance(reader, Group):
-        raise _unsupported("a consumer outside a group")
+        raise unsupported("a consumer outside a group")
     return reader.name
-
-
-def _topic(topic: Topic, terms: PipeTerms) -> bytes:
-    if topic.namespace != terms.namespace:
-        raise _unsupported("a second namespace")
-    return _name(topic.name, "topic")
-
-
-def _name(name: int | str, what: str) -> bytes:
-    if isinstance(name, int):
-        raise _unsupported(f"a {what} by id")
-    try:
-        return _word(name.encode(), what)
-    except UnicodeEncodeError:
-        raise CommandFailed(Fault.UNREPRESENTABLE, f"a {what} that is no text") from None
-
-
-def _word(word: bytes, what: str) -> bytes:
-    """One argument: not empty, no white space."""
-    if words(word) != [word]:
-        raise CommandFailed(Fault.UNREPRESENTABLE, f"a {what} that is empty or has white space")
-    return word
-
-
-def _digits(value: int) -> bytes:
-    if not 0 <= value <= MAX_INT:
-        raise CommandFailed(Fault.UNREPRESENTABLE, f"{value} is not from 0 to 2^63-1")
-    return b"%d" % value

@@ -43,7 +43,7 @@ def write_payload(command: Command, reply: Reply, terms: PipeTerms) -> bytes:
         case Publish(), Published():
             return b"partition=%d offset=%d hw=%d" % (reply.partition, reply.base, reply.last)
         case Fetch(), Records():
-            return b"messages=%b hw=%d" % (b",".join(_items(reply.batches, terms)), reply.end - 1)
+            return b"messages=%b hw=%d" % (write_records(reply.batches, terms), reply.end - 1)
         case ((JoinGroup() | SyncGroup()), Joined()):
             assigned = " ".join(map(str, reply.assignment)).encode()
             return b"generation=%d assigned=[%b]" % (reply.generation + AHEAD, assigned)
@@ -52,6 +52,11 @@ def write_payload(command: Command, reply: Reply, terms: PipeTerms) -> bytes:
         case FetchOffsets(partitions=(partition,)), CommittedOffsets():
             return b"offset=%d" % reply.offsets.get(partition, 0)
     raise CommandFailed(Fault.INTERNAL, f"{type(reply).__name__} is no answer to {type(command).__name__}")
+
+
+def write_records(batches: Iterable[RecordBatch], terms: PipeTerms) -> bytes:
+    """Offsets and values.  Raises CommandFailed(UNREPRESENTABLE) for a value under policy `reject`."""
+    return b",".join(_items(batches, terms))
 
 
 def _items(batches: Iterable[RecordBatch], terms: PipeTerms) -> Iterator[bytes]:
@@ -72,8 +77,8 @@ def read_payload(command: Command, payload: bytes, terms: PipeTerms) -> Reply:
     match command:
         case Publish():
             return _published(payload)
-        case Fetch(partition=int(partition), start=int(start)):
-            return _records(command, partition, start, payload, terms)
+        case Fetch():
+            return _messages(command, payload, terms)
         case JoinGroup() | SyncGroup():
             return _joined(command.member, payload)
         case CommitOffsets() | Heartbeat() | LeaveGroup():
@@ -84,8 +89,8 @@ def read_payload(command: Command, payload: bytes, terms: PipeTerms) -> Reply:
 
 
 def _published(payload: bytes) -> Published:
-    offset = _number(payload, b"offset")
-    return Published(_number(payload, b"partition"), offset, offset)
+    offset = read_number(payload, b"offset")
+    return Published(read_number(payload, b"partition"), offset, offset)
 
 
 def _joined(member: str, payload: bytes) -> Joined:
@@ -93,7 +98,7 @@ def _joined(member: str, payload: bytes) -> Joined:
     found = _ASSIGNED.search(payload)
     if found is None:
         raise CommandFailed(Fault.MALFORMED, "the answer says no list of partitions")
-    generation = max(0, _number(payload, b"generation", 0) - AHEAD)
+    generation = max(0, read_number(payload, b"generation", 0) - AHEAD)
     return Joined(member, generation, tuple(map(int, (found[1] or b"").split())))
 
 
@@ -105,25 +110,39 @@ def _done(said: bytes, payload: bytes) -> Done:
 
 def _committed(partition: int, payload: bytes) -> CommittedOffsets:
     """0 is what a V1 server says when nothing was committed, so it is read as that."""
-    offset = _number(payload, b"offset")
+    offset = read_number(payload, b"offset")
     return CommittedOffsets({partition: offset} if offset else {})
 
 
-def _records(command: Fetch, partition: int, start: int, payload: bytes, terms: PipeTerms) -> Records:
-    """Values alone: this wire shows neither keys nor times.  The start of the partition is not said; it reads as 0."""
+def _messages(command: Fetch, payload: bytes, terms: PipeTerms) -> Records:
     text, mark, high = payload.rpartition(b" hw=")
-    last = integer(high) if mark else start - 1  # stage B says no hw
+    last = integer(high) if mark else _asked(command)[1] - 1  # stage B says no hw
     messages = text if mark else payload
     if last is None or last < -1 or not messages.startswith(b"messages="):
         raise CommandFailed(Fault.MALFORMED, "the answer says no messages, or no hw")
+    return read_records(command, messages[9:], last, terms)
+
+
+def read_records(command: Fetch, text: bytes, last: int, terms: PipeTerms) -> Records:
+    """Values alone: this wire shows neither keys nor times.  The start of the partition is not said; it reads as 0.
+
+    last: the highest offset there is, as far as the server said.
+    """
+    partition, start = _asked(command)
     plain = unescape if terms.policy == "escape" else bytes
-    rows = [(offset, plain(value)) for offset, value in _rows(messages[9:])]
+    rows = [(offset, plain(value)) for offset, value in _rows(text)]
     batches = tuple(select(_batches(rows), start, command.max_records, command.max_bytes))
     return Records(partition, 0, max(last, rows[-1][0] if rows else -1) + 1, batches)
 
 
+def _asked(command: Fetch) -> tuple[int, int]:
+    if command.partition is None or not isinstance(command.start, int):
+        raise CommandFailed(Fault.MALFORMED, "an answer to a Fetch, which is not asked for like this")
+    return command.partition, command.start
+
+
 def _rows(text: bytes) -> list[Row]:
-    """The messages of a CONSUME answer.
+    """The messages of an answer.
 
     A piece between commas that does not begin with a higher offset belongs to the value before it.  A value that holds
     a comma, a higher number and a colon is still taken for two: the wire cannot say.
@@ -154,7 +173,7 @@ def _batches(rows: list[Row]) -> Iterator[RecordBatch]:
 _ASSIGNED = re.compile(rb"(?:^| )assigned=\[([0-9]{1,9}(?: [0-9]{1,9})*)?\]")
 
 
-def _number(payload: bytes, name: bytes, default: int | None = None) -> int:
+def read_number(payload: bytes, name: bytes, default: int | None = None) -> int:
     """The number of the first field of that name, at least 0; fields this client does not know are passed over."""
     for field in payload.split(b" "):
         if field.startswith(name + b"="):

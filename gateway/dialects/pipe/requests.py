@@ -23,11 +23,18 @@ from gateway.core.commands import (
     SyncGroup,
     Topic,
 )
-from gateway.core.faults import CommandFailed, Fault
+from gateway.core.faults import CommandFailed
 from gateway.core.records import Record, canonical
-from gateway.dialects.pipe.faults import WORDS
+from gateway.dialects.pipe.arguments import (
+    malformed,
+    offset_of,
+    partition_of,
+    read_integer,
+    read_name,
+    read_topic,
+    wrong_count,
+)
 from gateway.dialects.pipe.terms import PipeTerms
-from gateway.dialects.pipe.text import integer
 
 SESSION_SECONDS = 10.0
 """Until a member that is not heard of is dropped; fixed in the project."""
@@ -58,27 +65,27 @@ def _produce(args: list[bytes], terms: PipeTerms) -> Publish:
         raise _usage("PRODUCE")
     key, colon, value = args[1].partition(b":")
     if not colon:
-        raise CommandFailed(Fault.MALFORMED, "message must be key:value")
+        raise malformed("message must be key:value")
     acks = Acks.LEADER if len(args) == 2 else _acks(args[2])
     batch = canonical([Record(key or None, value)], "pipe")
-    return Publish(_topic(args[0], terms), ByKey(key, "fnv1a_32"), batch, acks, terms.partitions)
+    return Publish(read_topic(args[0], terms), ByKey(key, "fnv1a_32"), batch, acks, terms.partitions)
 
 
 def _acks(word: bytes) -> Acks:
     acks = _ACKS.get(word.lower())
     if acks is None:
-        raise CommandFailed(Fault.MALFORMED, "invalid ack mode; expected acks=0|1|all")
+        raise malformed("invalid ack mode; expected acks=0|1|all")
     return acks
 
 
 def _consume(args: list[bytes], terms: PipeTerms) -> Fetch:
     if len(args) != 3:
         raise _usage("CONSUME")
-    partition, offset = _integer(args[1], "partition"), _integer(args[2], "offset")
+    partition, offset = read_integer(args[1], "partition"), read_integer(args[2], "offset")
     return Fetch(
-        _topic(args[0], terms),
-        _partition(partition),
-        _offset(offset),
+        read_topic(args[0], terms),
+        partition_of(partition),
+        offset_of(offset),
         terms.consume_max_records,
         terms.consume_max_bytes,
         create=terms.partitions,
@@ -89,15 +96,15 @@ def _join(args: list[bytes], terms: PipeTerms) -> JoinGroup:
     if len(args) != 3 and len(args) != 4:
         raise _usage("JOIN")
     assignor = "" if len(args) == 3 else _assignor(args[3])
-    group, member = _name(args[0], "group"), _name(args[2], "consumer_id")
-    topic = _topic(args[1], terms)
+    group, member = read_name(args[0], "group"), read_name(args[2], "consumer_id")
+    topic = read_topic(args[1], terms)
     return JoinGroup(topic, group, member, Heartbeats(SESSION_SECONDS), assignor, create=terms.partitions)
 
 
 def _assignor(word: bytes) -> str:
     assignor = _ASSIGNORS.get(word.lower())
     if assignor is None:
-        raise CommandFailed(Fault.MALFORMED, "invalid assignor; expected assignor=round_robin|range")
+        raise malformed("invalid assignor; expected assignor=round_robin|range")
     return assignor
 
 
@@ -117,24 +124,24 @@ def _membership(verb: str, args: list[bytes], terms: PipeTerms) -> tuple[Topic, 
     if len(args) != 4:
         raise _usage(verb)
     generation = _generation(args[3])
-    return _topic(args[1], terms), _name(args[0], "group"), _name(args[2], "consumer_id"), generation
+    return read_topic(args[1], terms), read_name(args[0], "group"), read_name(args[2], "consumer_id"), generation
 
 
 def _commit(args: list[bytes], terms: PipeTerms) -> CommitOffsets:
     """Four arguments are stage B, stored unfenced; six are C and D, fenced by member and generation."""
     if len(args) != 4 and len(args) != 6:
         raise _usage("COMMIT")
-    fence = (_name(args[2], "consumer_id"), _generation(args[3])) if len(args) == 6 else (None, None)
-    partition, offset = _integer(args[-2], "partition"), _integer(args[-1], "offset")
-    offsets = {_partition(partition): _offset(offset)}
-    return CommitOffsets(_topic(args[1], terms), Group(_name(args[0], "group")), offsets, *fence)
+    fence = (read_name(args[2], "consumer_id"), _generation(args[3])) if len(args) == 6 else (None, None)
+    partition, offset = read_integer(args[-2], "partition"), read_integer(args[-1], "offset")
+    offsets = {partition_of(partition): offset_of(offset)}
+    return CommitOffsets(read_topic(args[1], terms), Group(read_name(args[0], "group")), offsets, *fence)
 
 
 def _offset_of(args: list[bytes], terms: PipeTerms) -> FetchOffsets:
     if len(args) != 3:
         raise _usage("OFFSET")
-    partition = _partition(_integer(args[2], "partition"))
-    return FetchOffsets(_topic(args[1], terms), Group(_name(args[0], "group")), (partition,))
+    partition = partition_of(read_integer(args[2], "partition"))
+    return FetchOffsets(read_topic(args[1], terms), Group(read_name(args[0], "group")), (partition,))
 
 
 READ: dict[bytes, Callable[[list[bytes], PipeTerms], Command]] = {
@@ -151,39 +158,9 @@ READ: dict[bytes, Callable[[list[bytes], PipeTerms], Command]] = {
 
 
 def _usage(verb: str) -> CommandFailed:
-    return CommandFailed(Fault.MALFORMED, f"{verb} requires: {_USAGE[verb]}")
-
-
-def _topic(word: bytes, terms: PipeTerms) -> Topic:
-    return Topic(terms.namespace, _name(word, "topic"))
-
-
-def _name(word: bytes, what: str) -> str:
-    try:
-        return word.decode()
-    except UnicodeDecodeError:
-        raise CommandFailed(Fault.INVALID_NAME, f"{what} must be UTF-8") from None
-
-
-def _integer(word: bytes, what: str) -> int:
-    value = integer(word)
-    if value is None:
-        raise CommandFailed(Fault.MALFORMED, f"invalid {what}")
-    return value
+    return wrong_count(verb, _USAGE[verb])
 
 
 def _generation(word: bytes) -> int:
     """In the core's count, where none below 1 was ever current; 0 therefore stands for all of them."""
-    return max(0, _integer(word, "generation") - AHEAD)
-
-
-def _partition(value: int) -> int:
-    if value < 0:
-        raise CommandFailed(Fault.NO_SUCH_PARTITION, WORDS[Fault.NO_SUCH_PARTITION])
-    return value
-
-
-def _offset(value: int) -> int:
-    if value < 0:  # the real server crashes
-        raise CommandFailed(Fault.INVALID_OFFSET, WORDS[Fault.INVALID_OFFSET])
-    return value
+    return max(0, read_integer(word, "generation") - AHEAD)

@@ -8,6 +8,7 @@ space is found by code point here and by byte pattern in text.py.  Source: pipe.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from construct import (
     Check,
@@ -59,6 +60,27 @@ def _number(text: str, context: object) -> int | None:
     return None if found is None else int(found[1] + found[2])
 
 
+def _most(text: str, context: object) -> int | None:
+    return _number(re.sub("^[Mm][Aa][Xx]=", "", text), context)
+
+
+def _from(least: int) -> Callable[[int | None, object], bool]:
+    """A 64-bit number that is not below it."""
+    return lambda number, context: number is not None and least <= number < 2**63
+
+
+def _numbers(text: str, context: object) -> list[int | None]:
+    return [_number(number, context) for number in text.split(",") if number]
+
+
+def _commas(numbers: list[int], context: object) -> str:
+    return ",".join(map(str, numbers)) or ","
+
+
+def _all_numbers(numbers: list[int | None], context: object) -> bool:
+    return len(numbers) <= 64 and all(_from(-(2**63))(number, context) for number in numbers)
+
+
 Text = ExprAdapter(GreedyBytes, lambda octets, _: octets.decode("utf-8", "surrogateescape"), _octets)
 
 # -- arguments
@@ -66,11 +88,10 @@ Text = ExprAdapter(GreedyBytes, lambda octets, _: octets.decode("utf-8", "surrog
 Word = NullTerminated(Text, term=b" ")
 Name = ExprValidator(Word, lambda word, _: re.search("[\udc80-\udcff]", word) is None)  # UTF-8
 Message = ExprValidator(Word, lambda word, _: ":" in word)
-Number = ExprValidator(
-    ExprAdapter(Word, _number, lambda number, _: str(number)),
-    lambda number, _: number is not None and -(2**63) <= number < 2**63,
-)
-Natural = ExprValidator(Number, lambda number, _: number >= 0)
+AnyNumber = ExprAdapter(Word, _number, lambda number, _: str(number))
+Number = ExprValidator(AnyNumber, _from(-(2**63)))
+Natural = ExprValidator(AnyNumber, _from(0))
+Positive = ExprValidator(AnyNumber, _from(1))
 Lower = ExprAdapter(Word, _lower, _same)
 
 # -- commands: B where it differs, else D
@@ -102,6 +123,41 @@ COMMIT_D = Struct(
 )
 OFFSET = Struct("group" / Name, "topic" / Name, "partition" / Natural, Terminated)
 
+# -- commands of brokers and administrators: stage D
+
+PROGRESS = Struct(
+    "topic" / Name,
+    "partition" / Natural,
+    "replica" / OneOf(Number, [1, 2]),  # of three; 0 is the node itself
+    "offset" / Number,
+    Terminated,
+)
+ROLE = Struct("topic" / Name, "partition" / Natural, "role" / OneOf(Lower, ["leader", "follower"]), Terminated)
+BROKER_FETCH = Struct(
+    "topic" / Name,
+    "partition" / Natural,
+    "follower" / Number,
+    "offset" / Natural,
+    "max_messages" / Optional(ExprValidator(ExprAdapter(Word, _most, lambda most, _: str(most)), _from(1))),
+    Terminated,
+)
+CREATE_TOPIC = Struct("topic" / Name, "partitions" / Positive, "replication_factor" / Positive, Terminated)
+LEADER = Struct(
+    "topic" / Name,
+    "partition" / Natural,
+    "leader" / ExprValidator(AnyNumber, _from(-1)),
+    "isr" / ExprValidator(ExprAdapter(Word, _numbers, _commas), _all_numbers),
+    Terminated,
+)
+REGISTER = Struct(
+    "broker" / Natural,
+    "host" / ExprValidator(Name, lambda host, _: len(_octets(host)) <= 255),
+    "port" / Positive,
+    "epoch" / Optional(Number),
+    Terminated,
+)
+BROKER = Struct("broker" / Natural, Terminated)
+
 COMMANDS = {
     "PRODUCE": PRODUCE,
     "CONSUME": CONSUME,
@@ -111,6 +167,19 @@ COMMANDS = {
     "LEAVE": MEMBERSHIP,
     "COMMIT": Select(COMMIT_B, COMMIT_D),
     "OFFSET": OFFSET,
+    "REPLICA_FETCH": PROGRESS,
+    "BROKER_REPLICA_ACK": PROGRESS,
+    "BROKER_FETCH": BROKER_FETCH,
+    "SET_PARTITION_ROLE": ROLE,
+    "ADMIN_CREATE_TOPIC": CREATE_TOPIC,
+    "ADMIN_SET_PARTITION_LEADER": LEADER,
+    "ADMIN_ELECT_TOPIC_LEADERS": Struct("topic" / Name, Terminated),
+    "ADMIN_GET_METADATA": Struct(Terminated),
+    "ADMIN_REGISTER_BROKER": REGISTER,
+    "ADMIN_BROKER_HEARTBEAT": BROKER,
+    "ADMIN_FENCE_BROKER": BROKER,
+    "ADMIN_UNFENCE_BROKER": BROKER,
+    "ADMIN_RECONCILE_BROKER_HEALTH": Struct("timeout_ms" / Positive, Terminated),
 }
 
 # -- lines

@@ -9,10 +9,19 @@ Bytes pass through untouched, whether they are UTF-8 or not.  Source: pipe.md, s
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import msgspec
+
+from gateway.core.commands import Command
 from gateway.core.faults import CommandFailed, Fault
 from gateway.core.replies import Outcome
 from gateway.dialects.dialect import Refusal, Request, Tag, Terms
+from gateway.dialects.pipe import cluster_replies, cluster_requests
+from gateway.dialects.pipe.arguments import unsupported
+from gateway.dialects.pipe.asides import Aside
 from gateway.dialects.pipe.asking import WRITE
+from gateway.dialects.pipe.cluster_asking import ask, beside
 from gateway.dialects.pipe.faults import CODES, WORDS, failure_of
 from gateway.dialects.pipe.replies import read_payload, write_payload
 from gateway.dialects.pipe.requests import READ
@@ -49,12 +58,20 @@ def decode_request(frame: bytes, terms: Terms) -> Request | Refusal:
         return _refused("command required")
     tag, context = _tag(corr)
     read = READ.get(verb)
-    if read is None:
-        return Refusal(CommandFailed(Fault.UNSUPPORTED, WORDS[Fault.UNSUPPORTED]), tag, context=context)
     try:
-        return Request(read(words(args), terms), tag, context)
+        if read is not None:
+            return Request(read(words(args), terms), tag, context)
+        command, aside = _beside(verb)(words(args), terms)
     except CommandFailed as failure:
         return Refusal(failure, tag, context=context)
+    return Request(command, tag, aside if context is None else msgspec.structs.replace(aside, corr=context))
+
+
+def _beside(verb: bytes) -> Callable[[list[bytes], PipeTerms], cluster_requests.Asked]:
+    read = cluster_requests.READ.get(verb)
+    if read is None:
+        raise CommandFailed(Fault.UNSUPPORTED, WORDS[Fault.UNSUPPORTED])
+    return read
 
 
 def encode_reply(request: Request | Refusal, outcome: Outcome, terms: Terms) -> bytes:
@@ -66,9 +83,17 @@ def encode_reply(request: Request | Refusal, outcome: Outcome, terms: Terms) -> 
     corr = _correlation(request)
     if isinstance(request, Refusal):
         return b"V1|%b|%b\n" % (corr, _refusal(request.failure))
+    if request.context is not None and isinstance(request.context, Aside):
+        return b"V1|%b|%b\n" % (corr, _about_cluster(request.command, request.context, outcome, terms))
     if isinstance(outcome, CommandFailed):
         return b"V1|%b|%b\n" % (corr, _FAILED[outcome.fault])
     return b"V1|%b|OK|%b\n" % (corr, write_payload(request.command, outcome, terms))
+
+
+def _about_cluster(command: Command, aside: Aside, outcome: Outcome, terms: PipeTerms) -> bytes:
+    if isinstance(outcome, CommandFailed):
+        return b"ERR|" + cluster_replies.write_failure(command, aside, outcome)
+    return b"OK|" + cluster_replies.write_payload(command, aside, outcome, terms)
 
 
 def encode_request(request: Request, terms: Terms) -> bytes:
@@ -78,16 +103,24 @@ def encode_request(request: Request, terms: Terms) -> bytes:
     hang up.
     """
     assert isinstance(terms, PipeTerms), "a pipe listener has PipeTerms"
-    if type(request.command) not in WRITE:
-        raise CommandFailed(Fault.UNSUPPORTED, f"V1 has no words for {type(request.command).__name__}")
     corr = _correlation(request)
     if not corr or trim(corr) != corr or b"|" in corr or b"\n" in corr:
         raise CommandFailed(Fault.UNREPRESENTABLE, "a correlation value that a line cannot hold")
-    verb, write = WRITE[type(request.command)]
-    line = b"V1|%b|%b|%b\n" % (corr, verb, b" ".join(write(request.command, terms)))
+    verb, args = _asked(request, terms)
+    line = b"V1|%b|%b|%b\n" % (corr, verb, b" ".join(args))
     if len(line) > terms.max_frame:
         raise CommandFailed(Fault.TOO_LARGE, f"a line of {len(line)} bytes, {terms.max_frame} is the limit")
     return line
+
+
+def _asked(request: Request, terms: PipeTerms) -> tuple[bytes, list[bytes]]:
+    command, aside = request.command, beside(request.command, request.context)
+    if aside is not None:
+        return ask(command, aside, terms)
+    if type(command) not in WRITE:
+        raise unsupported(type(command).__name__)
+    verb, write = WRITE[type(command)]
+    return verb, write(command, terms)
 
 
 def decode_reply(request: Request, frame: bytes, terms: Terms) -> Outcome:
@@ -104,6 +137,9 @@ def decode_reply(request: Request, frame: bytes, terms: Terms) -> Outcome:
     if corr != _correlation(request) and (corr, status) != (b"0", b"ERR"):
         raise CommandFailed(Fault.MALFORMED, "the answer is to another correlation value")
     if status == b"OK":
+        aside = beside(request.command, request.context)
+        if aside is not None:
+            return cluster_replies.read_payload(request.command, aside, rest, terms)
         return read_payload(request.command, rest, terms)
     if status != b"ERR":
         raise CommandFailed(Fault.MALFORMED, "the answer is neither OK nor ERR")
@@ -130,7 +166,10 @@ def _tag(corr: bytes) -> tuple[str, bytes | None]:
 
 
 def _correlation(request: Request | Refusal) -> bytes:
-    if isinstance(request.context, bytes):
-        return request.context
+    context = request.context
+    if context is not None:
+        corr = context.corr if isinstance(context, Aside) else context
+        if isinstance(corr, bytes):
+            return corr
     tag: Tag = request.tag
     return b"0" if tag is None else str(tag).encode("utf-8", "surrogatepass")

@@ -1,0 +1,122 @@
+"""`tee:FIRST+SECOND`: serves from the first backend and copies every write to the second.
+
+For shadowing a migration: `gateway run --plugins plugins --backend tee:sqlite:./old+sqlite:./new`.  Clients see the
+first alone; their writes are answered once the second has its copy too, so it is never behind by more than what is in
+flight.  A copy that fails fails nobody: it is logged, and from then on the second is known to differ.
+
+Partitions that the first chose are kept.  Who is a member of a group is the first's affair; commits are copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+from twisted.internet.defer import Deferred, gatherResults, maybeDeferred
+from twisted.internet.interfaces import IPushProducer, IReactorTime
+from twisted.logger import Logger
+from twisted.plugin import IPlugin
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from gateway.backends import find_maker
+from gateway.backends.interface import IBackend, IBackendMaker, IFollower
+from gateway.core import commands as q
+from gateway.core.commands import Session
+from gateway.core.decisions import writes
+from gateway.core.records import Encoding
+from gateway.core.replies import Published, Records, Reply
+
+
+@implementer(IBackend)
+class Tee:
+    """first: answers.  second: gets copies."""
+
+    _log = Logger()
+
+    def __init__(self, first: IBackend, second: IBackend) -> None:
+        self._first = first
+        self._second = second
+        self.durability = first.durability
+
+    def execute(self, command: q.Command, session: Session) -> Reply | Deferred[Reply]:
+        """See IBackend."""
+        result = self._first.execute(command, session)
+        if not _copied(command):
+            return result
+        if isinstance(result, Deferred):
+            return result.addCallback(self._copy, command, session)
+        return self._copy(result, command, session)
+
+    def follow(
+        self, command: q.Follow, session: Session, follower: IFollower
+    ) -> IPushProducer | Deferred[IPushProducer]:
+        """See IBackend."""
+        return self._first.follow(command, session, follower)
+
+    def close(self) -> Deferred[None]:
+        """See IBackend."""
+        closed = gatherResults([maybeDeferred(self._first.close), maybeDeferred(self._second.close)])
+        return closed.addCallback(lambda ignored: None)
+
+    def _copy(self, reply: Reply, command: q.Command, session: Session) -> Reply | Deferred[Reply]:
+        """The reply, once every copy that the command calls for is made or has failed."""
+        made = [maybeDeferred(self._second.execute, copy, session) for copy in _copies(command, reply)]
+        for one in made:
+            one.addErrback(self._failed, command)
+        if all(one.called and not one.paused for one in made):
+            return reply
+        return gatherResults(made).addCallback(lambda ignored: reply)
+
+    def _failed(self, failure: Failure, command: q.Command) -> None:
+        self._log.error("not copied: {kind}: {failure}", kind=type(command).__name__, failure=failure.value)
+
+
+def _copied(command: q.Command) -> bool:
+    return writes(command) or bool(getattr(command, "create", 0)) or bool(getattr(command, "commit", False))
+
+
+def _copies(command: q.Command, reply: Reply) -> list[q.Command]:
+    """What the second backend is told, given what the first made of it."""
+    if isinstance(command, q.Publish) and isinstance(reply, Published):
+        return (
+            [] if reply.duplicate else [*_made(command), msgspec.structs.replace(command, to=reply.partition, create=0)]
+        )
+    if isinstance(command, q.CommitOffsets):
+        return [q.CommitOffsets(command.topic, command.reader, command.offsets)]
+    if isinstance(command, q.Fetch) and isinstance(reply, Records):
+        return [*_made(command), *_committed(command, reply)]
+    if isinstance(command, q.JoinGroup):
+        return _made(command)
+    return [command]
+
+
+def _made(command: q.Publish | q.Fetch | q.JoinGroup) -> list[q.Command]:
+    """The topic that the command may have made."""
+    if not command.create:
+        return []
+    return [q.CreateTopic(command.topic, command.create, if_exists=q.IfExists.KEEP)]
+
+
+def _committed(command: q.Fetch, reply: Records) -> list[q.Command]:
+    if not command.commit or not reply.batches or not isinstance(command.start, q.Next):
+        return []
+    return [q.CommitOffsets(command.topic, command.start.reader, {reply.partition: reply.batches[-1].end})]
+
+
+@implementer(IPlugin, IBackendMaker)
+class _Maker:
+    name = "tee"
+    usage = "tee:FIRST+SECOND (two backends)"
+
+    def make(self, argument: str, encodings: Mapping[str, Encoding], reactor: IReactorTime) -> IBackend:
+        """See IBackendMaker."""
+        first, plus, second = argument.partition("+")
+        if not plus:
+            raise ValueError(f"tee wants two backends, such as tee:sqlite:./old+sqlite:./new, not {argument!r}")
+        makers = [find_maker(spec) for spec in (first, second)]
+        made = [maker.make(rest, encodings, reactor) for maker, rest in makers]
+        return Tee(*made)
+
+
+maker = _Maker()
