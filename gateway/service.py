@@ -31,8 +31,9 @@ from gateway.backends import find_maker
 from gateway.backends.interface import IBackend
 from gateway.configuration import Configuration, ListenerPlan, default_listeners, parse_listen, read_configuration
 from gateway.core.records import registry
+from gateway.net.port import SWEEP_SECONDS, Port
 from gateway.net.security import EitherFactory, with_tls
-from gateway.net.server import SWEEP_SECONDS, Listening, Port
+from gateway.net.server import Listening
 
 BACKLOG = 1024
 """Connections that the kernel may hold for us."""

@@ -16,14 +16,13 @@ from twisted.internet.interfaces import (
     IConsumer,
     IHalfCloseableProtocol,
     IPushProducer,
-    IReactorTime,
 )
 from twisted.internet.protocol import Factory, Protocol, connectionDone
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from gateway.backends.interface import IBackend, IFollower
+from gateway.backends.interface import IFollower
 from gateway.backends.wall import microseconds
 from gateway.core import commands as q
 from gateway.core.commands import Session
@@ -32,10 +31,7 @@ from gateway.core.records import RecordBatch
 from gateway.core.replies import Outcome, Reply
 from gateway.dialects import Call, Listener, ServerSession
 from gateway.dialects.session import unheard
-from gateway.net.roster import Roster
-
-MAX_RUNNING = 1024
-"""Commands of one connection that the backend has at a time."""
+from gateway.net.port import Port
 
 MAX_ASKED = 16 << 20
 """Bytes of records that the fetches of one connection may bring at a time; one that waits for records has none yet."""
@@ -43,68 +39,8 @@ MAX_ASKED = 16 << 20
 MAX_HELD = 1 << 20
 """Bytes of answers that gather before they are written; and that may gather behind one that is still to come."""
 
-SWEEP_SECONDS = 1.0
-"""How often connections look at their deadlines: one timer for all of them."""
-
 CLOSE_SECONDS = 10.0
 """How long a peer that we hung up on may take to read its last answers."""
-
-
-class Port:
-    """What the connections of one process share.
-
-    backend: carries the commands out.  clock: never goes back; time-outs run on it.
-    """
-
-    def __init__(self, backend: IBackend, clock: IReactorTime, max_running: int = MAX_RUNNING) -> None:
-        self.backend = backend
-        self.clock = clock
-        self.max_running = max_running
-        self.roster = Roster()
-        self.connections: set[Connection] = set()
-        self._dirty: list[Connection] = []
-        self._idle: list[Deferred[None]] = []
-
-    def touch(self, connection: Connection) -> None:
-        """The connection has bytes to send; they leave once everything that is ready now is in them.
-
-        A commit answers many calls of many connections: each of these gets one write.
-        """
-        if not self._dirty:
-            self.clock.callLater(0, self._settle)
-        self._dirty.append(connection)
-
-    def sweep(self) -> None:
-        """Time has passed."""
-        now = self.clock.seconds()
-        for connection in list(self.connections):
-            connection.tick(now)
-
-    def drain(self) -> Deferred[None]:
-        """Start nothing new; fires when every connection has its answers and is gone."""
-        drained: Deferred[None] = Deferred()
-        self._idle.append(drained)
-        for connection in list(self.connections):
-            connection.drain()
-        self.gone()
-        return drained
-
-    def abort(self) -> None:
-        """Hang up on everybody."""
-        for connection in list(self.connections):
-            connection.abort()
-
-    def gone(self) -> None:
-        """A connection ended."""
-        if self._idle and not self.connections:
-            idle, self._idle = self._idle, []
-            for drained in idle:
-                drained.callback(None)
-
-    def _settle(self) -> None:
-        dirty, self._dirty = self._dirty, []
-        for connection in dirty:
-            connection.settle()
 
 
 class Listening(Factory):

@@ -19,7 +19,8 @@ from gateway.core.commands import Command, Session
 from gateway.core.records import registry
 from gateway.core.replies import Done, Outcome, Reply
 from gateway.dialects import ClientSession, Dialect, Request
-from gateway.net.server import MAX_RUNNING, SWEEP_SECONDS, Connection, Listening, Port
+from gateway.net.port import MAX_RUNNING, SWEEP_SECONDS, Port
+from gateway.net.server import Connection, Listening
 
 CHUNK = 65_536
 """Bytes that a real transport reads at a time."""

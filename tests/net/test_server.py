@@ -22,7 +22,8 @@ from gateway.core.records import Record, RecordBatch, canonical
 from gateway.core.replies import CommittedOffsets, Done, Published, Records
 from gateway.dialects import Call, Request
 from gateway.dialects.pipe.session import PipeListener, PipeSession
-from gateway.net.server import CLOSE_SECONDS, MAX_ASKED, MAX_HELD, MAX_RUNNING, _address
+from gateway.net.port import MAX_RUNNING
+from gateway.net.server import CLOSE_SECONDS, MAX_ASKED, MAX_HELD, _address
 from net.peers import Client, Node, Scripted
 
 ORDERS = q.Topic("default", "orders")

@@ -139,8 +139,7 @@ def _metadata(aside: Metadata, reply: Topics) -> bytes:
 
 def _listed(name: str) -> bool:
     """OUR: words without brackets, since readers look for the first `]`, and for the first `brokers=[`."""
-    word = name.encode("utf-8", "ignore")
-    return word.decode() == name and words(word) == [word] and not {"[", "]"} & set(name)
+    return words(name.encode()) == [name.encode()] and not {"[", "]"} & set(name)
 
 
 # -- as a client

@@ -1,0 +1,77 @@
+"""What all connections of a process share: the backend, the roster, one timer, one turn to write."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+
+from gateway.backends.interface import IBackend
+from gateway.net.roster import Roster
+
+if TYPE_CHECKING:
+    from gateway.net.server import Connection
+
+MAX_RUNNING = 1024
+"""Commands of one connection that the backend has at a time."""
+
+SWEEP_SECONDS = 1.0
+"""How often connections look at their deadlines: one timer for all of them."""
+
+
+class Port:
+    """What the connections of one process share.
+
+    backend: carries the commands out.  clock: never goes back; time-outs run on it.
+    """
+
+    def __init__(self, backend: IBackend, clock: IReactorTime, max_running: int = MAX_RUNNING) -> None:
+        self.backend = backend
+        self.clock = clock
+        self.max_running = max_running
+        self.roster = Roster()
+        self.connections: set[Connection] = set()
+        self._dirty: list[Connection] = []
+        self._idle: list[Deferred[None]] = []
+
+    def touch(self, connection: Connection) -> None:
+        """The connection has bytes to send; they leave once everything that is ready now is in them.
+
+        A commit answers many calls of many connections: each of these gets one write.
+        """
+        if not self._dirty:
+            self.clock.callLater(0, self._settle)
+        self._dirty.append(connection)
+
+    def sweep(self) -> None:
+        """Time has passed."""
+        now = self.clock.seconds()
+        for connection in list(self.connections):
+            connection.tick(now)
+
+    def drain(self) -> Deferred[None]:
+        """Start nothing new; fires when every connection has its answers and is gone."""
+        drained: Deferred[None] = Deferred()
+        self._idle.append(drained)
+        for connection in list(self.connections):
+            connection.drain()
+        self.gone()
+        return drained
+
+    def abort(self) -> None:
+        """Hang up on everybody."""
+        for connection in list(self.connections):
+            connection.abort()
+
+    def gone(self) -> None:
+        """A connection ended."""
+        if self._idle and not self.connections:
+            idle, self._idle = self._idle, []
+            for drained in idle:
+                drained.callback(None)
+
+    def _settle(self) -> None:
+        dirty, self._dirty = self._dirty, []
+        for connection in dirty:
+            connection.settle()
