@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from gateway.core.commands import Follow
 from gateway.core.faults import CommandFailed, Fault
 from gateway.core.records import Encoding, RecordBatch
 from gateway.core.replies import Outcome
@@ -249,19 +250,23 @@ class ClientSession:
             self._open.append(request)
         self._out.append(data)
 
-    def receive(self, data: bytes) -> list[tuple[Request, Outcome]]:
-        """Requests that these bytes answer, and how."""
+    def receive(self, data: bytes) -> list[tuple[Request, Outcome | RecordBatch]]:
+        """Requests that these bytes answer, and how.  A Follow gets batches until a failure ends it."""
         frames, failure = self._frames.feed(data)
-        answers = []
+        answers: list[tuple[Request, Outcome | RecordBatch]] = []
         for frame in frames:
             request = self._asked(frame)
             if request is None:
                 failure = CommandFailed(Fault.MALFORMED, "an answer to nothing that was asked")
                 break
-            answers.append((request, self._outcome(request, frame)))
+            outcome = self._outcome(request, frame)
+            if outcome is not None:
+                answers.append((request, outcome))
+            if outcome is not None and not isinstance(outcome, RecordBatch):
+                self._close(request)
         return answers if failure is None else answers + self.lost(failure)
 
-    def lost(self, failure: CommandFailed) -> list[tuple[Request, Outcome]]:
+    def lost(self, failure: CommandFailed) -> list[tuple[Request, Outcome | RecordBatch]]:
         """The connection is of no use any more: what was asked and not answered fails like this."""
         self.closing = True
         open_ = [*self._open, *self._tagged.values()]
@@ -276,11 +281,19 @@ class ClientSession:
 
     def _asked(self, frame: bytes) -> Request | None:
         if self.dialect.reply_tag is not None:
-            return self._tagged.pop(self.dialect.reply_tag(frame), None)
-        return self._open.popleft() if self._open else None
+            return self._tagged.get(self.dialect.reply_tag(frame))
+        return self._open[0] if self._open else None
 
-    def _outcome(self, request: Request, frame: bytes) -> Outcome:
+    def _close(self, request: Request) -> None:
+        if self.dialect.tagged:
+            del self._tagged[request.tag]
+        else:
+            self._open.popleft()
+
+    def _outcome(self, request: Request, frame: bytes) -> Outcome | RecordBatch | None:
+        """What the frame says, None = only that the peer lives."""
+        push = self.dialect.decode_push if isinstance(request.command, Follow) else None
         try:
-            return self.dialect.decode_reply(request, frame, self.terms)
+            return (push or self.dialect.decode_reply)(request, frame, self.terms)
         except CommandFailed as failure:
             return failure

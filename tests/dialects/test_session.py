@@ -5,9 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from gateway.core.commands import Command, Follow, MapGet, Ping, Topic
+from gateway import dialects
+from gateway.core.commands import Command, Follow, Group, MapGet, Next, Ping, Topic
 from gateway.core.faults import CommandFailed, Fault
-from gateway.core.records import canonical, registry
+from gateway.core.records import Record, canonical, registry
 from gateway.core.replies import Done, MapValue, Outcome
 from gateway.dialects import (
     Call,
@@ -414,3 +415,23 @@ def test_a_lost_connection_fails_what_is_open_once() -> None:
     gone = CommandFailed(Fault.UNAVAILABLE, "connection lost")
     assert half.lost(gone) == [(ping("a"), gone)]
     assert half.lost(gone) == []
+
+
+@pytest.mark.parametrize("name", ["native", "cursus"])
+def test_a_client_gets_what_is_pushed_until_it_ends(name: str) -> None:
+    dialect = dialects.load(name)
+    encodings = registry(dialect.encodings)
+    server = dialect.open(dialect.settings(), encodings).session()
+    client = ClientSession(dialect, dialect.terms(dialect.settings(), encodings))
+    request = Request(Follow(Topic("default", "orders"), 0, Next(Group("g"))), 1 if dialect.tagged else None)
+    client.ask(request)
+    (call,) = server.receive(client.take(), 0.0)
+    server.begun(call)
+    for value in (b"a", b"b"):
+        server.push(call, canonical([Record(value=value)]).appended(0, 0))
+        ((asked, batch),) = client.receive(server.take())
+        assert (asked, [record.value for record in batch.records()]) == (request, [value])
+    server.ended(call, CommandFailed(Fault.OFFSET_GONE, requested=2, earliest=5, latest=9))
+    ((asked, outcome),) = client.receive(server.take())
+    assert (asked, outcome.fault) == (request, Fault.OFFSET_GONE)
+    assert client.lost(CommandFailed(Fault.UNAVAILABLE)) == []

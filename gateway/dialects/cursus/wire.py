@@ -58,7 +58,8 @@ def decode_request(frame: bytes, terms: Terms) -> Request | Refusal:
         if size <= _SHORT and frame.startswith(_REPEATED, 4):
             return _read_again(frame[4:], terms.namespace, terms.structured_errors)
         if frame.startswith(terms.unpacking.magics, 4):
-            return _read_unpacked(_unpacked(frame[4:], by_magic(terms.unpacking, frame[4:]), terms), terms)
+            payload = frame[4:]
+            return _read_unpacked(_unpacked(payload, by_magic(terms.unpacking, payload), terms), terms)
         return _read_text(frame[4:], terms.namespace, terms.structured_errors)
     except _Secret as secret:
         return secret.asked

@@ -14,6 +14,7 @@ manager.go of the project; OUR marks what is not so there.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TypeVar
 
 from gateway.core.faults import CommandFailed, Fault
@@ -108,6 +109,12 @@ class Cluster:
         self._assigned: dict[tuple[str, str], None] = {}
         self._followers = 0
         self._leaders = 0
+        self._changes: dict[type, Callable[..., Count]] = {
+            RegisterBroker: self._register,
+            BrokerHeartbeat: self._hear,
+            FenceBroker: self._fence,
+            ReconcileBrokers: self._reconcile,
+        }
 
     def next_index(self) -> int:
         """The index of one more change."""
@@ -118,43 +125,43 @@ class Cluster:
 
     def change(self, change: BrokerChange) -> Count:
         """Carry out what is asked of the table of brokers alone.  Raises CommandFailed with the text for the peer."""
-        match change:
-            case RegisterBroker():
-                self._register(change)
-            case BrokerHeartbeat():
-                broker = self._broker(change.broker)
-                broker.heard, broker.fenced = self.now, False
-            case FenceBroker():
-                self._broker(change.broker).fenced = change.fenced
-            case ReconcileBrokers():
-                return Count(self._reconcile(change.timeout / 1000))
-        return Count(self.next_index())
+        return self._changes[type(change)](change)
 
     def shown(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The ids of the brokers and of those that are fenced, sorted."""
         brokers = tuple(sorted(self.brokers))
         return brokers, tuple(broker for broker in brokers if self.brokers[broker].fenced)
 
-    def _register(self, change: RegisterBroker) -> None:
+    def _register(self, change: RegisterBroker) -> Count:
         if change.broker not in self.brokers and len(self.brokers) >= MAX_BROKERS:
             raise refused("too many brokers")
         self.brokers[change.broker] = Broker(change.host, change.port, change.epoch, self.now)
+        return Count(self.next_index())
+
+    def _hear(self, change: BrokerHeartbeat) -> Count:
+        """Who says that he lives is not fenced either."""
+        broker = self._broker(change.broker)
+        broker.heard, broker.fenced = self.now, False
+        return Count(self.next_index())
+
+    def _fence(self, change: FenceBroker) -> Count:
+        self._broker(change.broker).fenced = change.fenced
+        return Count(self.next_index())
+
+    def _reconcile(self, change: ReconcileBrokers) -> Count:
+        """Fence who was not heard of for so long, and nobody else."""
+        since = self.now - change.timeout / 1000
+        self.brokers[OWN].heard = self.now  # a Flux broker tells itself every second
+        changed = [broker for broker in self.brokers.values() if broker.fenced is not (broker.heard < since)]
+        for broker in changed:
+            broker.fenced = not broker.fenced
+        self.index += len(changed)
+        return Count(len(changed))
 
     def _broker(self, broker: int) -> Broker:
         if broker not in self.brokers:
             raise refused(f"broker not found: {broker}")
         return self.brokers[broker]
-
-    def _reconcile(self, seconds: float) -> int:
-        """Fence who was not heard of for so long, and nobody else.  How many that changed."""
-        self.brokers[OWN].heard = self.now  # a Flux broker tells itself every second
-        changed = [
-            broker for broker in self.brokers.values() if broker.fenced is not (self.now - broker.heard > seconds)
-        ]
-        for broker in changed:
-            broker.fenced = not broker.fenced
-        self.index += len(changed)
-        return len(changed)
 
     # -- leaders
 
