@@ -1,7 +1,7 @@
 """`gateway bench`: load from processes of its own against servers of its own, and a table of what came back.
 
-A leaf: nothing but the command line imports it.  What is worth measuring, and how good is good enough, is written in
-`rows` and `goals`; the rest only measures.
+A leaf: nothing but the command line imports it.  What is worth measuring stands in `rows` and `loads`, how good is good
+enough in `figures`; the rest only measures.
 """
 
 from __future__ import annotations

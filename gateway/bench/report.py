@@ -23,7 +23,8 @@ from rich.table import Table
 
 from gateway.bench import BenchFailed, disk
 from gateway.bench.figures import Figure, Verdict, figure, spread, verdicts
-from gateway.bench.rows import Row, Sample, Terms, measure, rows
+from gateway.bench.measuring import Sample, Terms, measure
+from gateway.bench.rows import Row, rows
 
 _WIDTH = 120
 """Columns of the table where there is no terminal to ask."""

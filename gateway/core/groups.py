@@ -123,10 +123,13 @@ class Coordinator:
         return r.Done()
 
     def leave(self, command: q.LeaveGroup, now: float) -> Membership:
-        """A member goes.  Raises as `sync` does."""
+        """A member goes.  One that says its generation goes by the name it has in it.  Raises as `sync` does."""
         group = self._found(command.topic, command.group, now)
-        name = self._leaving(group, command.member)
-        if command.generation is not None:
+        if command.generation is None:
+            name = self._leaving(group, command.member)
+        else:
+            name = command.member
+            _check_member(group, name)
             _check_generation(group, name, command.generation)
         self._drop(group, [name], now)
         return group
@@ -247,7 +250,7 @@ class Coordinator:
         """The member of that name, or else the newest that was made distinct from it."""
         if wanted in group.members:
             return wanted
-        made = [name for name in group.members if name.rpartition("-")[0] == wanted]
+        made = [name for name, at in group.members.items() if at.named and name.rpartition("-")[0] == wanted]
         if not made:
             raise CommandFailed(Fault.NOT_A_MEMBER, member=wanted)
         return made[-1]

@@ -34,7 +34,8 @@ from gateway.dialects.session import unheard
 from gateway.net.port import Port
 
 MAX_ASKED = 16 << 20
-"""Bytes of records that the fetches of one connection may bring at a time; one that waits for records has none yet."""
+"""Bytes of records that one connection may be writing, or be about to read, at a time; a fetch that waits has none yet.
+"""
 
 MAX_HELD = 1 << 20
 """Bytes of answers that gather before they are written; and that may gather behind one that is still to come."""
@@ -230,7 +231,7 @@ class Connection(Protocol):
         else:
             if isinstance(result, Deferred):
                 self._running += 1
-                self._asked += _bytes_asked(command)
+                self._asked += _weight(command)
                 if getattr(command, "wait", 0):
                     self._waits.add(result)
                 asked = call, result
@@ -244,7 +245,7 @@ class Connection(Protocol):
     def _done(self, outcome: Outcome, call: Call, result: Deferred[Reply]) -> None:
         self._running -= 1
         if self._asked:
-            self._asked -= _bytes_asked(call.request.command)
+            self._asked -= _weight(call.request.command)
         if self._waits:
             self._waits.discard(result)
         if self._lost:
@@ -393,8 +394,11 @@ class _Follower:
         self._connection.ended(self._call, failure)
 
 
-def _bytes_asked(command: q.Command) -> int:
-    return command.max_bytes if type(command) is q.Fetch and not command.wait else 0
+def _weight(command: q.Command) -> int:
+    """Bytes of records that the command holds, or may bring, while it is carried out."""
+    if isinstance(command, q.Publish):
+        return len(command.batch.body)
+    return command.max_bytes if isinstance(command, q.Fetch) and not command.wait else 0
 
 
 def _address(address: IAddress) -> str:

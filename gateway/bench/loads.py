@@ -1,0 +1,77 @@
+"""What is sent: functions from a Control to the requests of each connection and how to count their replies."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import msgspec
+
+from gateway.bench import BenchFailed, frames
+from gateway.bench.control import TOPIC, Control
+from gateway.bench.tally import Marked, Sized, Tally
+
+BATCH = 100
+"""Records in a batch."""
+
+_FILLED = 1_000
+"""Batches in the topic that is fetched from."""
+
+
+class Load(msgspec.Struct, frozen=True):
+    """The requests of each connection, which repeats them in order, and how their replies are counted."""
+
+    rings: list[list[bytes]]
+    tally: Tally
+
+
+def produce(records: int) -> Callable[[Control, int], Load]:
+    """Cursus batches of so many records; each connection writes to a partition of its own."""
+
+    def load(control: Control, connections: int) -> Load:
+        control.create(connections)
+        rings = [[frames.cursus_batch(TOPIC, partition, records)] for partition in range(connections)]
+        return Load(rings, Marked(b'{"status":"OK","last_offset":'))
+
+    return load
+
+
+def fetch(control: Control, connections: int) -> Load:
+    """CONSUME of a whole stored batch each, walking through the topic as a reader does."""
+    control.create(1)
+    control.fill(_FILLED, BATCH)
+    ask = f"CONSUME topic={TOPIC} partition=0 offset=%d member=m autoOffsetReset=earliest batch={BATCH}"
+    ring = [frames.cursus_text(ask % (number * BATCH)) for number in range(_FILLED)]
+    return Load([ring] * connections, Sized(*frames.cursus_fetched(TOPIC, 0, BATCH)))
+
+
+def heartbeat(control: Control, connections: int) -> Load:
+    """HEARTBEAT of the one member of a group."""
+    control.create(1)
+    joined = control.ask(f"JOIN_GROUP topic={TOPIC} group=g member=m")
+    found = re.search(r"generation=(\d+) member=(\S+)", joined)
+    if not found:
+        raise BenchFailed(f"JOIN_GROUP was answered {joined}")
+    generation, member = found.groups()
+    beat = frames.cursus_text(f"HEARTBEAT topic={TOPIC} group=g member={member} generation={generation}")
+    answer = frames.framed(f"OK member={member} generation={generation}".encode())
+    return Load([[beat]] * connections, Sized(len(answer), answer))
+
+
+def pipe_produce(control: Control, connections: int) -> Load:
+    """PRODUCE of one record; each connection has a key of its own, which chooses the partition."""
+    control.create(connections)
+    rings = [[frames.pipe_produce(TOPIC, f"k{connection}")] for connection in range(connections)]
+    return Load(rings, Marked(b"|OK|partition="))
+
+
+def pipe_offset(control: Control, connections: int) -> Load:
+    """OFFSET of a group that has committed nothing."""
+    control.create(1)
+    answer = b"V1|1|OK|offset=0\n"
+    return Load([[frames.pipe_line("OFFSET", f"g {TOPIC} 0")]] * connections, Sized(len(answer), answer))
+
+
+def echoed(frame: bytes) -> Callable[[Control, int], Load]:
+    """One frame, which comes back as it is."""
+    return lambda control, connections: Load([[frame]] * connections, Sized(len(frame), frame[:64]))

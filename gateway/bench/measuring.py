@@ -1,0 +1,109 @@
+"""One row, measured once: a fresh server, the load, and a look at what was really stored."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+import msgspec
+
+from gateway.bench import BenchFailed, children, disk, frames
+from gateway.bench.control import TOPIC, Control
+from gateway.bench.generator import Job, Measured
+from gateway.bench.rows import Row, Scenario, Target
+
+WARMUP = 0.5
+"""Seconds before the measured time, at most."""
+
+
+class Sample(msgspec.Struct, frozen=True):
+    """One row, once.
+
+    rate:      records or requests per second.
+    latencies: ns.
+    server_cpu, generator_cpu: cores busy; 0 where there is no such process.
+    """
+
+    rate: float
+    latencies: list[int]
+    server_cpu: float = 0.0
+    generator_cpu: float = 0.0
+
+
+class Terms(msgspec.Struct, frozen=True):
+    """How every row is measured.
+
+    directory: where what is durable goes.
+    """
+
+    directory: Path
+    seconds: float = 2.0
+    generators: int = 1
+
+
+def measure(row: Row, terms: Terms) -> Sample:
+    """One row, once, on a server of its own that has seen nothing before.  Raises BenchFailed."""
+    with tempfile.TemporaryDirectory(prefix="gateway-bench-", dir=terms.directory) as made:
+        directory = Path(made)
+        if row.target == "file":
+            return _append(row.scenario, directory, terms)
+        server_cpu, load_cpu = _cores(row)
+        with children.serving(_command(row.target, directory), directory, server_cpu) as server:
+            measured = _drive(row.scenario, server, terms, load_cpu)
+    return _sample(row.scenario, measured)
+
+
+def _command(target: Target, directory: Path) -> list[str]:
+    if target == "echo":
+        return children.echo()
+    return children.gateway("memory" if target == "memory" else f"sqlite:{directory / 'gateway'}")
+
+
+def _cores(row: Row) -> tuple[int | None, int | None]:
+    """Where server and load run.  One request at a time is twice as fast if the scheduler happens to put both on one
+    core, and rounds then differ by a factor of two; apart they agree within a few percent."""
+    cores = sorted(os.sched_getaffinity(0))
+    apart = row.scenario.apart and row.target != "sqlite" and len(cores) > 1
+    return (cores[0], cores[1]) if apart else (None, None)
+
+
+def _append(scenario: Scenario, directory: Path, terms: Terms) -> Sample:
+    body = frames.cursus_batch(TOPIC, 0, scenario.records)[4:]
+    count, took = disk.appends(body, directory, terms.seconds)
+    return Sample(count * scenario.records / (sum(took) / 1e9), took)
+
+
+def _drive(scenario: Scenario, server: children.Server, terms: Terms, cpu: int | None) -> list[Measured]:
+    ports = server.ports()
+    with Control(ports.get("cursus", 0)) as control:
+        load = scenario.load(control, scenario.connections)
+        job = Job(
+            port=ports[scenario.port],
+            rings=load.rings,
+            tally=load.tally,
+            depth=scenario.depth,
+            warmup=min(WARMUP, terms.seconds),
+            seconds=terms.seconds,
+            every=max(1, scenario.depth // 4),
+            server=server.process,
+            cpu=cpu,
+        )
+        measured = children.generate(job, terms.generators)
+        if scenario.stores:
+            _check_stored(control.stored(), scenario.records * sum(part.total for part in measured))
+    return measured
+
+
+def _check_stored(stored: int, acknowledged: int) -> None:
+    if stored != acknowledged:
+        raise BenchFailed(f"{acknowledged} records were acknowledged and {stored} are stored")
+
+
+def _sample(scenario: Scenario, measured: list[Measured]) -> Sample:
+    return Sample(
+        rate=sum(part.replies / part.seconds for part in measured) * (scenario.records or 1),
+        latencies=[latency for part in measured for latency in part.latencies],
+        server_cpu=sum(part.server_cpu for part in measured) / len(measured),
+        generator_cpu=sum(part.generator_cpu for part in measured),
+    )
