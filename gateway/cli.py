@@ -39,7 +39,9 @@ def run(arguments: tuple[str, ...]) -> None:
     except usage.UsageError as error:
         sys.stderr.write(f"gateway run: {error}\n")
         sys.exit(2)
-    levels = FilteringLogObserver(textFileLogObserver(sys.stderr), [LogLevelFilterPredicate(LogLevel.info)])
+    shown = LogLevelFilterPredicate(LogLevel.info)
+    shown.setLogLevelForNamespace("log_legacy", LogLevel.warn)  # "starting on", which the start-up lines say better
+    levels = FilteringLogObserver(textFileLogObserver(sys.stderr), [shown])
     globalLogBeginner.beginLoggingTo([levels], redirectStandardIO=False)
     service = makeService(options)
     service.privilegedStartService()

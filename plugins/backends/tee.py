@@ -24,6 +24,7 @@ from gateway.backends.interface import IBackend, IBackendMaker, IFollower
 from gateway.core import commands as q
 from gateway.core.commands import Session
 from gateway.core.decisions import writes
+from gateway.core.faults import CommandFailed
 from gateway.core.records import Encoding
 from gateway.core.replies import Published, Records, Reply
 
@@ -41,11 +42,16 @@ class Tee:
 
     def execute(self, command: q.Command, session: Session) -> Reply | Deferred[Reply]:
         """See IBackend."""
-        result = self._first.execute(command, session)
+        try:
+            result = self._first.execute(command, session)
+        except CommandFailed as failure:
+            self._copy_made(Failure(failure), command, session)
+            raise
         if not _copied(command):
             return result
         if isinstance(result, Deferred):
-            return result.addCallback(self._copy, command, session)
+            asked = command, session
+            return result.addCallbacks(self._copy, self._copy_made, callbackArgs=asked, errbackArgs=asked)
         return self._copy(result, command, session)
 
     def follow(
@@ -68,8 +74,21 @@ class Tee:
             return reply
         return gatherResults(made).addCallback(lambda ignored: reply)
 
+    def _copy_made(self, failure: Failure, command: q.Command, session: Session) -> Failure:
+        """A read that fails, or a join, may have made its topic before; where it could not, neither will the second."""
+        if isinstance(command, q.Fetch | q.JoinGroup):
+            for copy in _made(command):
+                made = maybeDeferred(self._second.execute, copy, session)
+                made.addErrback(lambda other: _same(other, failure) or self._failed(other, command))
+        return failure
+
     def _failed(self, failure: Failure, command: q.Command) -> None:
         self._log.error("not copied: {kind}: {failure}", kind=type(command).__name__, failure=failure.value)
+
+
+def _same(one: Failure, other: Failure) -> bool:
+    """Whether both say no for the same reason."""
+    return getattr(one.value, "fault", one) is getattr(other.value, "fault", other)
 
 
 def _copied(command: q.Command) -> bool:

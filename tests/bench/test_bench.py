@@ -12,12 +12,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gateway.bench import BenchFailed, children, disk, frames
-from gateway.bench import rows as rows_module
+from gateway.bench import BenchFailed, children, disk, frames, measuring
 from gateway.bench.children import Server, serving, stop
 from gateway.bench.generator import Job
+from gateway.bench.measuring import Terms, measure
 from gateway.bench.report import Report, main, run
-from gateway.bench.rows import SCENARIOS, Row, Terms, measure, rows
+from gateway.bench.rows import SCENARIOS, Row, rows
 from gateway.bench.tally import Marked, Sized
 from gateway.dialects import load
 
@@ -44,7 +44,7 @@ def test_a_scenario_against_the_raw_echo_counts_what_came_back(tmp_path: Path) -
 def test_one_at_a_time_is_measured_with_load_and_server_on_cores_of_their_own(tmp_path: Path) -> None:
     cores = sorted(os.sched_getaffinity(0))
     (ping_pong,) = (scenario for scenario in SCENARIOS if scenario.name == "cursus-ping-pong")
-    kept = {target: rows_module._cores(Row(ping_pong, target)) for target in ping_pong.on}
+    kept = {target: measuring._cores(Row(ping_pong, target)) for target in ping_pong.on}
     assert kept == {"sqlite": (None, None), "memory": (cores[0], cores[1]) if len(cores) > 1 else (None, None)}
     with serving(children.echo(), tmp_path, cores[0]) as server:
         server.ports()
@@ -172,9 +172,9 @@ def test_produce_rows_count_what_was_stored(name: str, tmp_path: Path) -> None:
 
 
 def test_what_was_acknowledged_and_is_not_stored_is_a_failure() -> None:
-    rows_module._check_stored(100, 100)
+    measuring._check_stored(100, 100)
     with pytest.raises(BenchFailed, match="100 records were acknowledged and 99 are stored"):
-        rows_module._check_stored(99, 100)
+        measuring._check_stored(99, 100)
 
 
 @pytest.mark.parametrize("name", ["cursus-fetch/memory", "cursus-heartbeat/memory", "pipe-offset/memory"])

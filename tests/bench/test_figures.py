@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from gateway.bench.figures import GOALS, Figure, Goal, figure, percentile, ratio, spread, verdict, verdicts
-from gateway.bench.rows import SCENARIOS, Load, Row, Sample, Scenario, rows
+from gateway.bench.loads import Load
+from gateway.bench.measuring import Sample
+from gateway.bench.rows import SCENARIOS, Row, Scenario, rows
 from gateway.bench.tally import Marked
 
 OURS = Scenario(
@@ -27,7 +29,7 @@ def samples(*rates: float) -> list[Sample]:
 
 
 def quoted(row: str, rate: float, p50: float = 0.0, p99: float = 0.0) -> Figure:
-    return Figure(row, "requests/s", rate, [rate], p50, p99, None, None, 0.0, 0.0, 0.0)
+    return Figure(row, "requests/s", rate, [rate], p50, p99, [p50], [p99], None, None, 0.0, 0.0, 0.0)
 
 
 def test_a_percentile_is_in_microseconds_and_is_one_of_the_latencies() -> None:
@@ -72,7 +74,9 @@ def test_a_rate_meets_a_goal_from_its_floor_and_its_aim_on(rate: float, met: str
     assert verdict(goal, quoted("a", rate), quoted("b", 1.0)).met == met
 
 
-@pytest.mark.parametrize(("p99", "met"), [(160, "missed"), (150, "floor"), (121, "floor"), (120, "aim"), (90, "aim")])
+@pytest.mark.parametrize(
+    ("p99", "met"), [(160, "missed"), (150, "floor"), (121, "floor"), (120, "aim"), (90, "unclear")]
+)
 def test_added_latency_meets_a_goal_up_to_its_floor_and_its_aim(p99: float, met: str) -> None:
     goal = Goal(7, "", "a", "b", "p99", 50, 20)
     assert verdict(goal, quoted("a", 1, 1, p99), quoted("b", 1, 1, 100)).met == met

@@ -21,7 +21,7 @@ from gateway.dialects.dialect import Dialect
 DIALECT = Dialect(
     name="cursus",
     port=9000,
-    hint=r"printf '\0\0\0\4LIST' | nc -q1 {host} {port}",
+    hint=r"printf '\0\0\0\4LIST' | nc -w 1 {host} {port}",
     tagged=False,
     max_frame=MAX_FRAME,
     listener=CursusListener,

@@ -63,7 +63,6 @@ __all__ = ["DIALECT", "Hello", "NativeTerms", "hello"]
 DIALECT = Dialect(
     name="native",
     port=7400,
-    hint="printf '\\0\\0\\0\\10\\222\\1\\221\\244Ping' | nc -q1 {host} {port} | od -c",
     tagged=True,
     max_frame=wire.MAX_FRAME,
     listener=NativeListener,

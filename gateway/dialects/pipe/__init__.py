@@ -15,6 +15,7 @@ from gateway.dialects.pipe.wire import decode_reply, decode_request, encode_repl
 DIALECT = Dialect(
     name="pipe",
     port=9092,
+    hint=r"printf 'V1|1|PRODUCE|hello user1:world\nV1|2|CONSUME|hello 2 0\n' | nc -w 1 {host} {port}",
     tagged=False,  # replies carry the correlation value, yet the Python SDK reads exactly the next line
     max_frame=MAX_FRAME,
     listener=PipeListener,
