@@ -87,6 +87,8 @@ class Fetching:
 
     def wake(self, numbers: Iterable[int]) -> None:
         """There are records, or there is an end, in these partitions."""
+        if not self._waiting:
+            return
         for number in numbers:
             for again in list(self._waiting.get(number, {}).values()):
                 again()

@@ -32,7 +32,7 @@ from gateway.backends.interface import IBackend, IBackendMaker, IFollower
 from gateway.backends.tail import Tail
 from gateway.backends.wall import microseconds
 from gateway.core import commands as q
-from gateway.core.changes import Change
+from gateway.core.changes import Appended, Change
 from gateway.core.commands import Session
 from gateway.core.decisions import perform, writes
 from gateway.core.faults import CommandFailed, Fault
@@ -45,6 +45,10 @@ T = TypeVar("T")
 
 TAIL_BYTES = 64 << 20
 """Record bodies kept in memory, so that a consumer at the end does not touch the disk."""
+
+CHECKPOINT_BYTES = 8 << 20
+"""Record bodies after which the log is folded into the file, beside the writer: left to a COMMIT, it holds up everybody
+who waits for that (p99 of batches 46 ms against half of it, measured)."""
 
 MAX_COMMIT = 1024
 """Commands in one transaction."""
@@ -178,6 +182,7 @@ class SqliteBackend:
     """
 
     durability = "fsync"
+    _log = Logger()
 
     def __init__(
         self,
@@ -204,6 +209,7 @@ class SqliteBackend:
         self._readers.start()
         self._idle_readers: list[sqlite3.Connection] = []
         self._closing = False
+        self._unfolded = 0
         self._writer = _Writer(connection, ahead, now, self._committed)
         self._writer.start()
 
@@ -229,8 +235,7 @@ class SqliteBackend:
     def close(self) -> Deferred[None]:
         """See IBackend."""
         self._closing = True
-        closed = self._in_thread(self._close)
-        return closed.addCallback(lambda ignored: self._readers.stop())
+        return self._in_thread(self._end_writer).addCallback(self._release)
 
     def read(self, number: int, start: int, max_records: int, max_bytes: int) -> Batches | Deferred[Batches]:
         """See fetching.Log."""
@@ -295,9 +300,22 @@ class SqliteBackend:
             else:
                 write.done.callback(write.outcome)
         self._fetching.wake(touched)
+        self._fold(changes)
         for read in [read for write in work for read in write.reads]:
             if not read.called:  # else it was given up
                 read.callback(None)
+
+    def _fold(self, changes: list[Change]) -> None:
+        """Now and then, put what is in the write-ahead log where it belongs, in another thread than the writer's."""
+        self._unfolded += sum(len(change.batch.body) for change in changes if isinstance(change, Appended))
+        if self._unfolded >= CHECKPOINT_BYTES and not self._closing:
+            self._unfolded = -1 << 62  # no other before this one is done
+            folded = self._in_thread(lambda: self._with_reader(database.fold))
+            folded.addErrback(lambda failure: self._log.warn("not folded: {failure}", failure=failure.value))
+            folded.addBoth(self._folded)
+
+    def _folded(self, result: object) -> None:
+        self._unfolded = 0
 
     # -- reading
 
@@ -328,10 +346,13 @@ class SqliteBackend:
     def _in_thread(self, work: Callable[[], T]) -> Deferred[T]:
         return deferToThreadPool(IReactorFromThreads(self._reactor), self._readers, work)
 
-    def _close(self) -> None:
-        """In a reading thread."""
+    def _end_writer(self) -> None:
+        """In a reading thread: what was accepted is written first."""
         self._writer.queue.put(None)
         self._writer.join()
+
+    def _release(self, ignored: None) -> None:
+        self._readers.stop()
         while self._idle_readers:
             self._idle_readers.pop().close()
         os.close(self._lock)

@@ -155,7 +155,10 @@ class State:
 
     def topic(self, reference: q.Topic) -> Topic:
         """By name or id.  Raises CommandFailed(NO_SUCH_NAMESPACE or NO_SUCH_TOPIC)."""
-        found = self.find(reference)
+        try:
+            return self.namespaces[reference.namespace].topics[reference.name]  # type: ignore[index]  # ids are not found
+        except KeyError:
+            found = self.find(reference)
         if found is None:
             raise CommandFailed(Fault.NO_SUCH_TOPIC, str(reference.name))
         return found

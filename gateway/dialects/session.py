@@ -74,6 +74,7 @@ class ServerSession:
         self.unread = False
         self.sparing = False
         self.wake: Callable[[], None] = unheard
+        self._encode_reply = self.dialect.encode_reply
         self._frames = FrameBuffer(self.dialect.measure_request, self.settings.max_frame or self.dialect.max_frame)
         self._since = 0.0
         self._issued = 0
@@ -113,10 +114,15 @@ class ServerSession:
             self._send(call.ticket, b"")
             return
         try:
-            data = self.dialect.encode_reply(call.request, outcome, self.terms)
+            data = self._encode_reply(call.request, outcome, self.terms)
         except CommandFailed as failure:
-            data = self.dialect.encode_reply(call.request, failure, self.terms)
-        self._send(call.ticket, data)
+            data = self._encode_reply(call.request, failure, self.terms)
+        if call.ticket == self._turn and not self.early:  # the common case of `_send`
+            self.held += len(data)
+            self._out.append(data)
+            self._turn += 1
+        else:
+            self._send(call.ticket, data)
 
     def begun(self, call: Call) -> None:
         """A Follow was taken up.  In an untagged dialect nothing behind it is carried out before it ends."""

@@ -18,6 +18,7 @@ from twisted.internet.interfaces import (
     IPushProducer,
 )
 from twisted.internet.protocol import Factory, Protocol, connectionDone
+from twisted.internet.tcp import Connection as TCPConnection
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
@@ -39,6 +40,10 @@ MAX_ASKED = 16 << 20
 
 MAX_HELD = 1 << 20
 """Bytes of answers that gather before they are written; and that may gather behind one that is still to come."""
+
+READ_BYTES = 1 << 18
+"""The most that one read takes from a socket, and what may wait to be written to it before we are told to pause.
+Four times Twisted's own: 1.2 times the records in batches, measured."""
 
 CLOSE_SECONDS = 10.0
 """How long a peer that we hung up on may take to read its last answers."""
@@ -91,6 +96,8 @@ class Connection(Protocol):
     def connectionMade(self) -> None:
         """See IProtocol."""
         assert self.transport is not None
+        if isinstance(self.transport, TCPConnection):
+            self.transport.bufferSize = READ_BYTES
         self._writer = IConsumer(self.transport)
         self._reader = IPushProducer(self.transport)
         self._writer.registerProducer(self, True)
@@ -196,16 +203,22 @@ class Connection(Protocol):
         self._starting = True
         try:
             waiting, session = self._waiting, self._session
-            while waiting and not (self._peer_full and not session.spares(waiting[0])) and not self._full():
-                if type(waiting[0].request.command) is q.Follow and self._running:
-                    break  # pushes begin when everything asked before has been answered
-                if self._follows and not session.dialect.tagged:
-                    break  # and where answers come in order, none comes behind a Follow that goes on
+            while waiting:
+                if (self._running or self._follows or self._peer_full) and self._must_wait(waiting[0]):
+                    break
                 self._start(waiting.popleft())
                 if session.held > MAX_HELD:
                     self._write()
         finally:
             self._starting = False
+
+    def _must_wait(self, call: Call) -> bool:
+        """Whether a call cannot begin yet."""
+        if self._full() or (self._peer_full and not self._session.spares(call)):
+            return True
+        if self._running and type(call.request.command) is q.Follow:
+            return True  # pushes begin when everything asked before has been answered
+        return bool(self._follows) and not self._session.dialect.tagged  # and an answer in order comes before no push
 
     def _full(self) -> bool:
         """Whether no more is to be started, nor read, for now."""
