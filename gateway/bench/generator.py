@@ -22,6 +22,9 @@ import msgspec
 from gateway.bench import BenchFailed
 from gateway.bench.tally import Tally
 
+KEEPALIVE = bytes(4)
+"""What a Cursus stream sends every 5 s (protocol page, section 4)."""
+
 STALL = 5.0
 """Seconds without any reply after which a server has, as we see it, lost some."""
 
@@ -34,6 +37,7 @@ class Job(msgspec.Struct, frozen=True):
     rings:   per connection the requests it repeats, in order.
     depth:   requests in flight on each connection.
     warmup, seconds: how long to go unmeasured, then measured.
+    streams: requests sent once, each on a further connection; then pushes are measured, counted by `pushed`.
     every:   each so-manieth request of a connection has its latency taken.
     server:  process id whose CPU time is charged to the server, 0 = nobody's.
     cpu:     the only one to use, None = any.
@@ -45,6 +49,8 @@ class Job(msgspec.Struct, frozen=True):
     depth: int
     warmup: float
     seconds: float
+    streams: list[bytes] = []
+    pushed: Tally | None = None
     every: int = 1
     server: int = 0
     cpu: int | None = None
@@ -53,7 +59,7 @@ class Job(msgspec.Struct, frozen=True):
 class Measured(msgspec.Struct, frozen=True):
     """What came of it.
 
-    replies, seconds: counted, and how long that really took.
+    replies, seconds: counted, pushes where there are streams, and how long that really took.
     total:   replies in all, with those before and after the measured time; as many as requests.
     latencies: of sampled requests, ns from before the send to after the read.
     server_cpu, generator_cpu: cores busy in the measured time, user and system.
@@ -128,6 +134,24 @@ class Lane:
             self._stamps.append((number, now))
 
 
+class Ear:
+    """One connection that has asked for a stream."""
+
+    def __init__(self, sock: socket.socket, request: bytes, tally: Tally) -> None:
+        sock.sendall(request)
+        self.sock = sock
+        self.heard = 0
+        self._counter = tally.counter()
+
+    def read(self, into: bytearray) -> None:
+        """Take what was pushed and count it; a keepalive, which has no bytes but its length, is nothing."""
+        end = self.sock.recv_into(into)
+        if not end:
+            raise BenchFailed("the server ended a stream")
+        if end != len(KEEPALIVE) or into[:end] != KEEPALIVE:
+            self.heard += self._counter.feed(into, end)
+
+
 class Generator:
     """All connections of one Job; closes them when its block ends."""
 
@@ -137,12 +161,14 @@ class Generator:
         self._into = bytearray(_CHUNK)
         self._samples: list[int] = []
         self._lanes: dict[int, Lane] = {}
+        self._ears: dict[int, Ear] = {}
+        self._socks: list[socket.socket] = []
+        for request in job.streams:
+            sock = self._connect()
+            self._ears[sock.fileno()] = Ear(sock, request, job.pushed or job.tally)
         for ring in job.rings:
-            sock = socket.create_connection(("127.0.0.1", job.port), timeout=STALL)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            sock.setblocking(False)
+            sock = self._connect()
             self._lanes[sock.fileno()] = Lane(sock, ring, job.depth, job.tally, job.every)
-            self._poll.register(sock, select.EPOLLIN)
 
     def __enter__(self) -> Generator:
         return self
@@ -150,8 +176,8 @@ class Generator:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for lane in self._lanes.values():
-            lane.sock.close()
+        for sock in self._socks:
+            sock.close()
         self._poll.close()
 
     def run(self) -> Measured:
@@ -167,9 +193,18 @@ class Generator:
         self._drain()
         return Measured(int(replies), took, self._done(), latencies, served / took, busy / took)
 
+    def _connect(self) -> socket.socket:
+        sock = socket.create_connection(("127.0.0.1", self._job.port), timeout=STALL)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setblocking(False)
+        self._poll.register(sock, select.EPOLLIN)
+        self._socks.append(sock)
+        return sock
+
     def _standing(self) -> tuple[float, float, float, float]:
-        """Time, replies, our CPU seconds, the server's."""
-        return time.perf_counter(), self._done(), time.process_time(), cpu_seconds(self._job.server)
+        """Time, replies or pushes, our CPU seconds, the server's."""
+        counted = sum(ear.heard for ear in self._ears.values()) if self._ears else self._done()
+        return time.perf_counter(), counted, time.process_time(), cpu_seconds(self._job.server)
 
     def _pump(self, seconds: float, *, draining: bool = False) -> None:
         """Serve every connection that has something, for so long; when draining, until nothing is in flight."""
@@ -183,7 +218,10 @@ class Generator:
             elif now - heard > STALL:
                 raise BenchFailed(self._stalled())
             for descriptor, event in ready:
-                self._serve(self._lanes[descriptor], event)
+                if descriptor in self._ears:
+                    self._ears[descriptor].read(self._into)
+                else:
+                    self._serve(self._lanes[descriptor], event)
 
     def _serve(self, lane: Lane, event: int) -> None:
         if event & ~select.EPOLLOUT:  # something to read, or the end of the connection, which reading shows
@@ -206,7 +244,9 @@ class Generator:
         return sum(lane.done for lane in self._lanes.values())
 
     def _open(self) -> int:
-        return sum(lane.sent - lane.done for lane in self._lanes.values())
+        """Replies still to come, and pushes."""
+        unheard = sum(self._done() - ear.heard for ear in self._ears.values())
+        return sum(lane.sent - lane.done for lane in self._lanes.values()) + max(0, unheard)
 
     def _stalled(self) -> str:
         lane = max(self._lanes.values(), key=lambda lane: lane.sent - lane.done)

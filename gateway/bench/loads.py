@@ -19,10 +19,16 @@ _FILLED = 1_000
 
 
 class Load(msgspec.Struct, frozen=True):
-    """The requests of each connection, which repeats them in order, and how their replies are counted."""
+    """The requests of each connection, which repeats them in order, and how their replies are counted.
+
+    streams: requests sent once, each on a further connection; what is pushed there is then what is measured.
+    pushed:  how pushes are counted; every stream has to get one for each reply.
+    """
 
     rings: list[list[bytes]]
     tally: Tally
+    streams: list[bytes] = []
+    pushed: Tally | None = None
 
 
 def produce(records: int) -> Callable[[Control, int], Load]:
@@ -45,17 +51,46 @@ def fetch(control: Control, connections: int) -> Load:
     return Load([ring] * connections, Sized(*frames.cursus_fetched(TOPIC, 0, BATCH)))
 
 
+def poll_group(control: Control, connections: int) -> Load:
+    """CONSUME of a whole batch as a member of a group, and a BATCH_COMMIT behind it: what a polling consumer does.
+
+    It commits the same offset each time, since a ring goes round and a committed offset does not go back.
+    """
+    control.create(1)
+    control.fill(_FILLED, BATCH)
+    who = _member(control)
+    consume = f"CONSUME topic={TOPIC} partition=0 offset=%d {who} batch={BATCH}"
+    commit = frames.cursus_text(f"BATCH_COMMIT topic={TOPIC} {who} P0:1")
+    ring = [frames.cursus_text(consume % (number * BATCH)) + commit for number in range(1, _FILLED)]
+    size, head = frames.cursus_fetched(TOPIC, 0, BATCH)
+    return Load([ring] * connections, Sized(size + len(frames.framed(b"OK batched=1")), head))
+
+
+def stream_group(control: Control, connections: int) -> Load:
+    """Produce on some connections while as many streams, each of a group of its own, get what is produced."""
+    control.create(1)
+    size, head = frames.cursus_fetched(TOPIC, 0, BATCH)
+    ask = f"STREAM topic={TOPIC} partition=0 group=g%d member=m generation=1"
+    streams = [frames.cursus_text(ask % number) for number in range(connections)]
+    ring = [frames.cursus_batch(TOPIC, 0, BATCH)]
+    return Load([ring] * connections, Marked(b'{"status":"OK","last_offset":'), streams, Sized(size, head))
+
+
 def heartbeat(control: Control, connections: int) -> Load:
     """HEARTBEAT of the one member of a group."""
     control.create(1)
+    who = _member(control)
+    answer = frames.framed("OK {2} {1}".format(*who.split()).encode())
+    return Load([[frames.cursus_text(f"HEARTBEAT topic={TOPIC} {who}")]] * connections, Sized(len(answer), answer))
+
+
+def _member(control: Control) -> str:
+    """The arguments of the one member of a group: group=, generation= and member=."""
     joined = control.ask(f"JOIN_GROUP topic={TOPIC} group=g member=m")
     found = re.search(r"generation=(\d+) member=(\S+)", joined)
     if not found:
         raise BenchFailed(f"JOIN_GROUP was answered {joined}")
-    generation, member = found.groups()
-    beat = frames.cursus_text(f"HEARTBEAT topic={TOPIC} group=g member={member} generation={generation}")
-    answer = frames.framed(f"OK member={member} generation={generation}".encode())
-    return Load([[beat]] * connections, Sized(len(answer), answer))
+    return f"group=g generation={found[1]} member={found[2]}"
 
 
 def pipe_produce(control: Control, connections: int) -> Load:

@@ -82,6 +82,8 @@ def _drive(scenario: Scenario, server: children.Server, terms: Terms, cpu: int |
             port=ports[scenario.port],
             rings=load.rings,
             tally=load.tally,
+            streams=load.streams,
+            pushed=load.pushed,
             depth=scenario.depth,
             warmup=min(WARMUP, terms.seconds),
             seconds=terms.seconds,

@@ -13,7 +13,18 @@ import msgspec
 
 from gateway.bench import frames
 from gateway.bench.control import TOPIC, Control
-from gateway.bench.loads import BATCH, Load, echoed, fetch, heartbeat, pipe_offset, pipe_produce, produce
+from gateway.bench.loads import (
+    BATCH,
+    Load,
+    echoed,
+    fetch,
+    heartbeat,
+    pipe_offset,
+    pipe_produce,
+    poll_group,
+    produce,
+    stream_group,
+)
 
 Target = Literal["memory", "sqlite", "echo", "file"]
 """memory, sqlite: the gateway with that backend.  echo: the reference server.  file: appends of our own, no server."""
@@ -165,6 +176,27 @@ SCENARIOS = (
         connections=1,
         depth=4,
         records=BATCH,
+        on=GATEWAY,
+    ),
+    Scenario(
+        name="cursus-group-poll",
+        about=f"CONSUME of {BATCH} records by a member of a group, and a BATCH_COMMIT",
+        load=poll_group,
+        port="cursus",
+        connections=1,
+        depth=4,
+        records=BATCH,
+        on=GATEWAY,
+    ),
+    Scenario(
+        name="cursus-group-stream",
+        about=f"STREAM of four groups while four connections produce batches of {BATCH}: what the streams get",
+        load=stream_group,
+        port="cursus",
+        connections=4,
+        depth=16,
+        records=BATCH,
+        stores=True,
         on=GATEWAY,
     ),
     Scenario(

@@ -98,6 +98,8 @@ class Connection(Protocol):
         assert self.transport is not None
         if isinstance(self.transport, TCPConnection):
             self.transport.bufferSize = READ_BYTES
+            # An answer that comes a moment after another would wait 40 ms for the peer's delayed acknowledgement.
+            self.transport.setTcpNoDelay(True)
         self._writer = IConsumer(self.transport)
         self._reader = IPushProducer(self.transport)
         self._writer.registerProducer(self, True)
