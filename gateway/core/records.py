@@ -108,6 +108,20 @@ class Run(msgspec.Struct, frozen=True, array_like=True, gc=False):
     count: int
 
 
+def runs_of(records: Iterable[tuple[bytes, int, int]]) -> list[Run]:
+    """The runs in records of which (producer, epoch, sequence) is known; without a producer a sequence is nothing."""
+    runs: list[Run] = []
+    for producer, epoch, sequence in records:
+        first = sequence if producer else 0
+        last = runs[-1] if runs else None
+        follows = last is not None and (last.producer, last.epoch) == (producer, epoch)
+        if last is not None and follows and first == (last.first + last.count if last.first else 0):
+            runs[-1] = Run(producer, epoch, last.first, last.count + 1)
+        else:
+            runs.append(Run(producer, epoch, first, 1))
+    return runs
+
+
 class Encoding:
     """A layout of record bodies: its name, and what can be done with a body in it.
 
@@ -251,16 +265,7 @@ def _walk(body: bytes) -> int:
 
 
 def _runs(body: bytes) -> list[Run]:
-    runs: list[Run] = []
-    for record in _records(body):
-        last = runs[-1] if runs else None
-        producer, first = record.producer, record.sequence if record.producer else 0
-        follows = last is not None and (last.producer, last.epoch) == (producer, record.epoch)
-        if last is not None and follows and first == (last.first + last.count if last.first else 0):
-            runs[-1] = Run(producer, record.epoch, last.first, last.count + 1)
-        else:
-            runs.append(Run(producer, record.epoch, first, 1))
-    return runs
+    return runs_of((record.producer, record.epoch, record.sequence) for record in _records(body))
 
 
 CANONICAL = Encoding(

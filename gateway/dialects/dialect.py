@@ -60,6 +60,10 @@ class Terms:
         self.advertise = settings.advertise or advertise
         self.encodings = encodings
         self.losses = Losses() if losses is None else losses
+        self.begin(settings)
+
+    def begin(self, settings: Settings) -> None:
+        """What a dialect's own terms start with; called once."""
 
 
 class Request(msgspec.Struct, frozen=True, gc=False):

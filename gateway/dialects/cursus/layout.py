@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 from gateway.core.faults import CommandFailed, Fault
-from gateway.core.records import MAX_RECORDS, Encoding, Record, Run
+from gateway.core.records import MAX_RECORDS, Encoding, Record, Run, runs_of
 
 FIXED = 48
 """Bytes of a record whose producer id, key, payload, event type and metadata are empty."""
@@ -220,7 +220,10 @@ def runs(body: bytes) -> list[Run]:
     """Stretches of one producer and epoch with rising sequence numbers, as core.records.Run has them."""
     size = stride(body)
     run = _one_run(body, size) if size else None
-    return [run] if run is not None else _many_runs(body, size)
+    if run is not None:
+        return [run]
+    starts = range(0, len(body), size) if size else positions(body)[:-1]
+    return runs_of(identity(body, at) for at in starts)
 
 
 def records(body: bytes) -> list[Record]:
@@ -294,25 +297,6 @@ def _one_run(body: bytes, size: int) -> Run | None:
         return None
     same = all(body[8 + index :: size] == column for index, column in enumerate(expected))
     return Run(producer, epoch, first, count) if same else None
-
-
-def _many_runs(body: bytes, size: int) -> list[Run]:
-    found: list[Run] = []
-    starts = range(0, len(body), size) if size else positions(body)[:-1]
-    for at in starts:
-        producer, epoch, first = identity(body, at)
-        if not producer:
-            first = 0
-        run = found[-1] if found else None
-        if (
-            run is not None
-            and (run.producer, run.epoch) == (producer, epoch)
-            and first == (run.first + run.count if run.first else 0)
-        ):
-            found[-1] = Run(producer, epoch, run.first, run.count + 1)
-        else:
-            found.append(Run(producer, epoch, first, 1))
-    return found
 
 
 CURSUS_V1 = Encoding("cursus.v1", walk=walk, stamp=stamp, cut=cut, sizes=sizes, runs=runs, records=records)

@@ -4,13 +4,10 @@ its answer is written.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import msgspec
 
-from gateway.core.records import Encoding
 from gateway.dialects.cursus.unpacking import unpacking
-from gateway.dialects.dialect import Losses, Settings, Terms
+from gateway.dialects.dialect import Settings, Terms
 
 MAX_FRAME = 4 + (64 << 20)
 """Bytes, length included: what the seed, Java and Python send.  The broker of today takes a quarter of it."""
@@ -41,15 +38,8 @@ class CursusTerms(Terms):
     frames and acks are in the real layout on every connection, whatever the peer's own batches look like.
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        encodings: Mapping[str, Encoding],
-        *,
-        advertise: str = "127.0.0.1:0",
-        losses: Losses | None = None,
-    ) -> None:
-        super().__init__(settings, encodings, advertise=advertise, losses=losses)
+    def begin(self, settings: Settings) -> None:
+        """See Terms."""
         assert isinstance(settings, CursusSettings), "a Cursus listener has CursusSettings"
         self.structured_errors = False
         self.unpacking = unpacking(settings.compression)

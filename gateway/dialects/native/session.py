@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import msgspec
 
 from gateway.core.commands import Ping
 from gateway.core.faults import CommandFailed, Fault
-from gateway.core.records import CANONICAL, Encoding
+from gateway.core.records import CANONICAL
 from gateway.core.replies import Done
-from gateway.dialects.dialect import Losses, Refusal, Request, Settings, Terms
+from gateway.dialects.dialect import Refusal, Request, Settings, Terms
 from gateway.dialects.session import Call, Listener, ServerSession
 
 VERSION = 1
@@ -27,15 +27,8 @@ class Hello(msgspec.Struct, frozen=True):
 class NativeTerms(Terms):
     """reads: names of the encodings that the other end reads; the canonical one is always among them."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        encodings: Mapping[str, Encoding],
-        *,
-        advertise: str = "127.0.0.1:0",
-        losses: Losses | None = None,
-    ) -> None:
-        super().__init__(settings, encodings, advertise=advertise, losses=losses)
+    def begin(self, settings: Settings) -> None:
+        """See Terms."""
         self.reads = frozenset({CANONICAL.name})
 
     def agree(self, encodings: Iterable[str]) -> None:

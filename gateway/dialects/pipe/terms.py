@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated
 
 from msgspec import Meta
 
 from gateway.core.commands import MAX_PARTITIONS
-from gateway.core.records import Encoding
-from gateway.dialects.dialect import Losses, Settings, Terms
+from gateway.dialects.dialect import Settings, Terms
 
 MAX_FRAME = 65_536
 """Bytes of the longest request with its LF: the server's line reader gives up at a line of 65,536 without it
@@ -34,15 +32,8 @@ class PipeSettings(Settings, frozen=True, kw_only=True):
 class PipeTerms(Terms):
     """The settings, at hand; the two ends agree on nothing else."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        encodings: Mapping[str, Encoding],
-        *,
-        advertise: str = "127.0.0.1:0",
-        losses: Losses | None = None,
-    ) -> None:
-        super().__init__(settings, encodings, advertise=advertise, losses=losses)
+    def begin(self, settings: Settings) -> None:
+        """See Terms."""
         assert isinstance(settings, PipeSettings), "a pipe listener has PipeSettings"
         self.partitions = settings.partitions
         self.consume_max_records = settings.consume_max_records
