@@ -203,6 +203,7 @@ class SqliteBackend:
             raise
         self._tail = Tail(TAIL_BYTES)
         self._newest: dict[Session, _Write] = {}
+        self._wrote: _Write | None = None
         self._grouping = Grouping(self._state, reactor, now, self._write)
         self._fetching = Fetching(self._state, self, reactor, self._write, self._grouping.turn)
         self._readers = ThreadPool(minthreads=0, maxthreads=2, name="sqlite-reader")
@@ -301,9 +302,8 @@ class SqliteBackend:
                 write.done.callback(write.outcome)
         self._fetching.wake(touched)
         self._fold(changes)
-        for read in [read for write in work for read in write.reads]:
-            if not read.called:  # else it was given up
-                read.callback(None)
+        for write in work:
+            self._let_read(write.reads)
 
     def _fold(self, changes: list[Change]) -> None:
         """Now and then, put what is in the write-ahead log where it belongs, in another thread than the writer's."""
@@ -323,7 +323,25 @@ class SqliteBackend:
         """What a session reads after a write of its own shows that write, so it waits for the commit."""
         visible: Deferred[None] = Deferred()
         write.reads.append(visible)
-        return visible.addCallback(lambda ignored: self._read(command, session))
+        return visible.addCallback(lambda ignored: self._read_now(command, session))
+
+    def _let_read(self, reads: list[Deferred[None]]) -> None:
+        """Carry out what waited, in order; what stands behind a command that wrote itself waits for that, too."""
+        for number, visible in enumerate(reads, 1):
+            if visible.called:  # it was given up
+                continue
+            self._wrote = None
+            visible.callback(None)
+            if self._wrote is not None:
+                self._wrote.reads[:0] = reads[number:]
+                return
+
+    def _read_now(self, command: q.Command, session: Session) -> Reply | Deferred[Reply]:
+        before = self._newest.get(session)
+        result = self._read(command, session)
+        newest = self._newest.get(session)
+        self._wrote = None if newest is before else newest
+        return result
 
     def _with_reader(self, use: Callable[[sqlite3.Connection], T]) -> T:
         """In a reading thread: use a connection nobody else is using."""

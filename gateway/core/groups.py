@@ -216,8 +216,11 @@ class Coordinator:
         return group
 
     def _found(self, topic: q.Topic, name: int | str, now: float) -> Membership:
-        found = self._state.group(topic, name)
-        group = self._groups.get((found.topic, found.name))
+        at = self._state.find(topic) if topic.name else None
+        group = None if at is None else self._groups.get((at, str(name)))
+        if group is None:  # else it may be too young to be registered yet
+            found = self._state.group(topic, name)
+            group = self._groups.get((found.topic, found.name))
         if group is None:
             group = self._groups[found.topic, found.name] = Membership(found.topic, found.name, found.generation)
         self._expire(group, now)

@@ -28,7 +28,7 @@ from gateway.core.commands import Command, Session
 from gateway.core.faults import CommandFailed, Fault
 from gateway.core.idempotence import FORGET_AFTER
 from gateway.core.records import CANONICAL, Encoding, Record, RecordBatch, canonical, registry
-from gateway.core.replies import Published, Records
+from gateway.core.replies import CommittedOffsets, Done, Joined, Published, Records
 
 ROOT = Path(__file__).parent.parent.parent
 START = 1_700_000_000_000_000
@@ -728,3 +728,13 @@ def test_a_copy_of_a_closed_directory_is_as_good(files: Files, tmp_path: Path) -
     driver = copy.open()
     assert {partition: rows(driver, partition) for partition in stored} == stored
     copy.close()
+
+
+def test_what_stands_behind_a_read_that_writes_sees_what_it_wrote(files: Files) -> None:
+    driver = files.open()
+    driver.ask(q.CreateTopic(ORDERS, 1))
+    member = q.JoinGroup(ORDERS, "g", "a", q.Heartbeats(10.0))
+    commit = q.CommitOffsets(ORDERS, q.Group("g"), {0: 1}, "a", 1)
+    asked = (publish(b"a"), member, q.Heartbeat(ORDERS, "g", "a", 1), commit, q.FetchOffsets(ORDERS, q.Group("g")))
+    answers = [driver.outcome(deferred) for deferred in [driver.begin(command) for command in asked]]
+    assert answers[1:] == [Joined("a", 1, (0,)), Done(), Done(), CommittedOffsets({0: 1})]

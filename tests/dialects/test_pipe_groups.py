@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 from twisted.internet.task import Clock
 
+from backends.driving import PATIENCE, Driver, Reactor
 from gateway.backends.memory import MemoryBackend
+from gateway.backends.sqlite import SqliteBackend
 from gateway.core.commands import CreateTopic, Heartbeats, JoinGroup, Session, Topic, WhileConnected
 from gateway.core.faults import CommandFailed, Fault
 from gateway.core.records import registry
@@ -272,3 +275,27 @@ def test_a_group_shares_the_partitions_that_a_topic_really_has() -> None:
     team.ask("ADMIN_CREATE_TOPIC|orders 4 1")
     team.join("a")
     assert team.join("b") == "3 [1 3]"
+
+
+def test_a_store_that_takes_its_time_says_the_same(tmp_path: Path) -> None:
+    reactor = Reactor()
+    backend = SqliteBackend(tmp_path, registry([]), reactor, lambda: 0)
+    peer = Node(backend, "pipe", reactor).connect()
+    for request, answer in {
+        "JOIN|team orders a": "OK|generation=2 assigned=[0 1 2]",
+        "HEARTBEAT|team orders a 2": "OK|heartbeat=ok",
+        "JOIN|team orders b": "OK|generation=3 assigned=[1]",
+        "SYNC|team orders a 3": "OK|generation=3 assigned=[0 2]",
+        "COMMIT|team orders a 3 0 5": "OK|committed=true",
+        "COMMIT|team orders a 3 1 5": NOT_OWNER,
+        "COMMIT|team orders 1 6": "OK|committed=true",
+        "OFFSET|team orders 0": "OK|offset=5",
+        "OFFSET|team orders 1": "OK|offset=6",
+        "LEAVE|team orders b 3": "OK|left=true",
+        "SYNC|team orders a 4": "OK|generation=4 assigned=[0 1 2]",
+    }.items():
+        peer.send(f"V1|1|{request}\n".encode())
+        while not (said := peer.read()):
+            reactor._calls.get(timeout=PATIENCE)()
+        assert said.decode() == f"V1|1|{answer}\n"
+    Driver(backend, reactor).close()

@@ -2,6 +2,7 @@
 
 Requests of its stages B, C and D are served on one port and answered in the form of D, which readers of B still
 parse.  The dialect sees one namespace; topics are made on first use; its consumer groups count generations from 2.
+To brokers and administrators the gateway is a cluster of one: broker 0, which leads everything (see cluster.py).
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ def write_payload(command: Command, aside: Aside, reply: Reply, terms: PipeTerms
             return _about_partition(command, aside, end - 1)
         case Fetch(), BrokerFetch(), Records():
             where = _where(command.topic.name, command.partition)
-            records = write_records(reply.batches, terms)
+            records = write_records(reply.batches, terms)  # a follower of the project reads up to the first space
             return b"%b follower=%d hw=%d records=%b" % (where, aside.follower, reply.end - 1, records)
         case CreateTopic(), Replication(), TopicDescription():
             made = len(reply.partitions), aside.replicas, TERM, aside.index
