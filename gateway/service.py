@@ -26,7 +26,7 @@ from twisted.logger import Logger
 from twisted.python import usage
 from twisted.python.failure import Failure
 
-from gateway import backends, compression, dialects
+from gateway import __version__, backends, compression, dialects
 from gateway.backends import find_maker
 from gateway.backends.interface import IBackend
 from gateway.configuration import Configuration, ListenerPlan, default_listeners, parse_listen, read_configuration
@@ -66,6 +66,11 @@ class Options(usage.Options):
         self._listen.append(value)
 
     opt_l = opt_listen
+
+    def opt_version(self) -> None:
+        """Display the version of the gateway and exit."""
+        say(f"gateway, version {__version__}")
+        raise SystemExit(0)
 
     def postOptions(self) -> None:
         """Refuse what cannot work, with a sentence that says what can."""

@@ -26,7 +26,7 @@ from gateway.bench.figures import Figure, Verdict, figure, spread, verdicts
 from gateway.bench.measuring import Sample, Terms, measure
 from gateway.bench.rows import Row, rows
 
-_WIDTH = 120
+_WIDTH = 140
 """Columns of the table where there is no terminal to ask."""
 
 
