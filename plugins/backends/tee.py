@@ -76,19 +76,18 @@ class Tee:
 
     def _copy_made(self, failure: Failure, command: q.Command, session: Session) -> Failure:
         """A read that fails, or a join, may have made its topic before; where it could not, neither will the second."""
+
+        def refused(other: Failure) -> None:
+            if getattr(other.value, "fault", other) is not getattr(failure.value, "fault", failure):
+                self._failed(other, command)
+
         if isinstance(command, q.Fetch | q.JoinGroup):
             for copy in _made(command):
-                made = maybeDeferred(self._second.execute, copy, session)
-                made.addErrback(lambda other: _same(other, failure) or self._failed(other, command))
+                maybeDeferred(self._second.execute, copy, session).addErrback(refused)
         return failure
 
     def _failed(self, failure: Failure, command: q.Command) -> None:
         self._log.error("not copied: {kind}: {failure}", kind=type(command).__name__, failure=failure.value)
-
-
-def _same(one: Failure, other: Failure) -> bool:
-    """Whether both say no for the same reason."""
-    return getattr(one.value, "fault", one) is getattr(other.value, "fault", other)
 
 
 def _copied(command: q.Command) -> bool:

@@ -19,8 +19,8 @@ from gateway.dialects.dialect import Dialect, Refusal, Request, Settings
 from gateway.dialects.session import Call, Listener, ServerSession
 
 KEEPALIVE_SECONDS = 3.0
-"""Between signs of life, whatever else is sent.  The broker takes 5, and `cursus-client` gives a stream up that has been
-silent for 5: with a clock that is looked at once a second, ours has to be well below."""
+"""Between signs of life, whatever else is sent.  The broker takes 5, and `cursus-client` gives a stream up that has
+been silent for 5: with a clock that is looked at once a second, ours has to be well below."""
 
 STALLED_SECONDS = 1800.0
 """How long the peer of a stream may read nothing.  The broker counts from its last write that went out, a sign of life
