@@ -447,7 +447,7 @@ class JoinGroup(Verb, frozen=True):
     """Become, or stay, a member.  Answered by Joined.
 
     member:   the name it wants; "" = one is made.
-    distinct: every join makes a new member, named `member-NNNN`.
+    distinct: a new member is made at each join, named `member-NNNN`; one that gives such a name is itself again.
     resume:   a generation in which `member` was already known, None = no.
     assignor: `range` or `round_robin`, "" = the group's own.
     create:   as for Publish.

@@ -299,3 +299,10 @@ def test_a_store_that_takes_its_time_says_the_same(tmp_path: Path) -> None:
             reactor._calls.get(timeout=PATIENCE)()
         assert said.decode() == f"V1|1|{answer}\n"
     Driver(backend, reactor).close()
+
+
+def test_a_group_of_another_topic_has_committed_nothing_here() -> None:
+    team = Team()
+    team.asks("PRODUCE|bills k:v", "PRODUCE|orders k:v", "COMMIT|team bills 0 1")
+    assert team.ask("OFFSET|team bills 0") == "OK|offset=1"
+    assert team.ask("OFFSET|team orders 0") == "OK|offset=0"

@@ -20,7 +20,7 @@ KEEPALIVE = b""
 """A frame of length 0 (V20)."""
 
 KEEPALIVE_SECONDS = 5.0
-"""Between signs of life; what Python's client waits for bytes before it gives a stream up."""
+"""Between signs of life, at most: Python's client gives a stream up that was silent for so long."""
 
 MIB = 1 << 20
 

@@ -54,7 +54,13 @@ def _nothing_yet(command: Command, partitions: int) -> Outcome:
     return Offsets(partitions, (PartitionOffsets(partition, 0, 0),))
 
 
-_NOTHING_COMMITTED = {Fault.NO_SUCH_TOPIC, Fault.NO_SUCH_PARTITION, Fault.NO_SUCH_GROUP, Fault.NO_SUCH_OFFSET}
+_NOTHING_COMMITTED = {
+    Fault.NO_SUCH_TOPIC,
+    Fault.NO_SUCH_PARTITION,
+    Fault.NO_SUCH_GROUP,
+    Fault.NO_SUCH_OFFSET,
+    Fault.OTHER_TOPIC,
+}
 _MEMBERSHIP = {
     Fault.NO_SUCH_TOPIC: Fault.NO_SUCH_GROUP,
     Fault.OTHER_TOPIC: Fault.NO_SUCH_GROUP,
