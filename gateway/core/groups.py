@@ -17,6 +17,9 @@ from gateway.core.state import State, Topic
 
 Assignment = dict[str, tuple[int, ...]]
 
+MAX_MEMBERS = 5_000
+"""Of one group: half of the names that four digits make, so that a free one is found at once."""
+
 
 class Member:
     """session: id of the connection it lives with, None = it lives by heartbeats.
@@ -92,7 +95,7 @@ class Coordinator:
     def join(self, command: q.JoinGroup, session: int, now: float) -> tuple[r.Joined, Membership]:
         """Become or stay a member.  The group's generation has risen if that changed anything.
 
-        Raises CommandFailed: NO_SUCH_TOPIC, NO_SUCH_GROUP, OTHER_TOPIC, INVALID_ARGUMENT.
+        Raises CommandFailed: NO_SUCH_TOPIC, NO_SUCH_GROUP, OTHER_TOPIC, INVALID_ARGUMENT, BUSY.
         """
         group = self._enter(command, now)
         name = self._member_name(group, command)
@@ -241,8 +244,10 @@ class Coordinator:
         """
         wanted = command.member
         known = group.members.get(wanted)
-        if known is not None and (known.named or command.resume is not None):
+        if known is not None and (known.named or command.resume is not None or not command.distinct):
             return wanted
+        if len(group.members) >= MAX_MEMBERS:
+            raise CommandFailed(Fault.BUSY, f"the group has {MAX_MEMBERS} members")
         if wanted and not command.distinct:
             return wanted
         while (name := f"{wanted or 'member'}-{self._suffix()}") in group.members:

@@ -214,6 +214,17 @@ def test_a_group_that_was_deleted_begins_anew() -> None:
     assert room.coordinator.living(topic, "g", 0.0) is None
 
 
+def test_a_group_is_full_before_names_run_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.core.groups.MAX_MEMBERS", 2)
+    room = Room()
+    room.join("a", distinct=True)
+    room.join("a")
+    with refused(Fault.BUSY):
+        room.join("a", distinct=True)
+    assert room.join("a-0001", distinct=True).member == "a-0001", "who is a member stays one"
+    assert room.join("b", 11.0).assignment == (0, 1, 2), "there is room when others fall silent"
+
+
 class Mixed(RuleBasedStateMachine):
     """Members of all kinds come, go, fall silent and commit; partitions come too."""
 
