@@ -264,7 +264,7 @@ def load(connection: sqlite3.Connection, now: int) -> State:
 
     Raises Unusable if what is there does not fit together.
     """
-    state = State(CAPACITY)
+    state = State(CAPACITY, MAX_PARTITION_NUMBER)
     try:
         state.apply(list(_saved(connection)))
         for number, first, end, size, timestamp in connection.execute(

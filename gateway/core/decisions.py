@@ -161,6 +161,8 @@ def _delete_partitions(state: State, command: q.DeletePartitions, now: int) -> D
 
 def _new_partitions(state: State, namespace: int, topic: int, first: int, count: int, now: int) -> list[Change]:
     number = state.numbered.get("partition", 0) + 1
+    if number + count - 1 > state.numbers:
+        raise CommandFailed(Fault.INVALID_ARGUMENT, f"the store numbers {state.numbers} partitions over all its life")
     made: list[Change] = [c.PartitionCreated(number + at, namespace, topic, first + at, now) for at in range(count)]
     return [*made, c.Numbered("partition", number + count - 1)]
 

@@ -110,11 +110,13 @@ class State:
     """Everything a node knows but the records.
 
     capacity: records a partition can number; the store's bound.
+    numbers:  partitions it can number, over all its life.
     numbered: the highest id given out of each kind.
     """
 
-    def __init__(self, capacity: int = MAX_OFFSET) -> None:
+    def __init__(self, capacity: int = MAX_OFFSET, numbers: int = MAX_OFFSET) -> None:
         self.capacity = capacity
+        self.numbers = numbers
         self.namespaces: dict[str, Namespace] = {}
         self.namespace_ids: dict[int, Namespace] = {}
         self.partitions: dict[int, Partition] = {}

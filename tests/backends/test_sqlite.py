@@ -738,3 +738,15 @@ def test_what_stands_behind_a_read_that_writes_sees_what_it_wrote(files: Files) 
     asked = (publish(b"a"), member, q.Heartbeat(ORDERS, "g", "a", 1), commit, q.FetchOffsets(ORDERS, q.Group("g")))
     answers = [driver.outcome(deferred) for deferred in [driver.begin(command) for command in asked]]
     assert answers[1:] == [Joined("a", 1, (0,)), Done(), Done(), CommittedOffsets({0: 1})]
+
+
+def test_partitions_beyond_what_positions_can_hold_are_refused(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database, "MAX_PARTITION_NUMBER", 2)
+    driver = files.open()
+    driver.ask(q.CreateTopic(ORDERS, 2))
+    assert driver.ask(q.CreatePartitions(ORDERS, 1))[0] is Fault.INVALID_ARGUMENT
+    other = q.Topic("default", "other")
+    assert driver.ask(q.CreateTopic(other, 1))[0] is Fault.INVALID_ARGUMENT
+    assert driver.ask(publish(b"a", topic=other, create=1))[0] is Fault.INVALID_ARGUMENT
+    assert len(driver.ask(q.ListTopics("default")).topics) == 1, "nothing was made of it"
+    assert driver.ask(publish(b"a")) == Published(0, 0, 0)
