@@ -25,6 +25,9 @@ from gateway.core.views import describe_group
 
 Write = Callable[[q.Command | q.Regenerate, Session], Reply | Deferred[Reply]]
 
+Look = Callable[..., Reply | Deferred[Reply]]
+"""What carries out one type of command that only looks, or looks first: of the command and the session."""
+
 _NOBODY = Session(0)
 """Whose writes the backend's own are."""
 
@@ -55,7 +58,7 @@ class Grouping:
         self._now = now
         self._write = write
         self._coordinator = Coordinator(state, suffix)
-        self.verbs: dict[type, Callable[..., Reply | Deferred[Reply]]] = {
+        self.verbs: dict[type, Look] = {
             q.JoinGroup: self._join,
             q.SyncGroup: self._sync,
             q.Heartbeat: self._heartbeat,

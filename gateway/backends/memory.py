@@ -12,7 +12,7 @@ from zope.interface import implementer
 
 from gateway import __version__
 from gateway.backends.fetching import Batches, Fetching
-from gateway.backends.grouping import Grouping
+from gateway.backends.grouping import Grouping, Look
 from gateway.backends.interface import IBackend, IBackendMaker, IFollower
 from gateway.backends.tail import Tail
 from gateway.backends.wall import microseconds
@@ -38,6 +38,11 @@ class MemoryBackend:
         self._fetching = Fetching(self._state, self, clock, self._write, self._grouping.turn)
         self._now = now
         self._started = now()
+        self._looks: dict[type, Look] = {
+            **self._grouping.verbs,
+            q.Fetch: cast(Look, self._fetching.fetch),
+            q.Describe: self._describe,
+        }
 
     def execute(self, command: q.Command, session: Session) -> Reply | Deferred[Reply]:
         """See IBackend."""
@@ -45,14 +50,8 @@ class MemoryBackend:
             return self._grouping.commit(command, session)
         if writes(command):
             return self._write(command, session)
-        verb = self._grouping.verbs.get(type(command))
-        if verb is not None:
-            return verb(command, session)
-        if isinstance(command, q.Fetch):
-            return cast("Reply | Deferred[Reply]", self._fetching.fetch(command, session))
-        if isinstance(command, q.Describe):
-            return describe_node(self._state, "memory", __version__, self.durability, self._started)
-        return answer(self._state, command)
+        look = self._looks.get(type(command))
+        return answer(self._state, command) if look is None else look(command, session)
 
     def _write(self, command: q.Command | q.Regenerate, session: Session) -> Reply:
         reply, changes = perform(self._state, command, self._now())
@@ -66,6 +65,9 @@ class MemoryBackend:
     ) -> IPushProducer | Deferred[IPushProducer]:
         """See IBackend."""
         return self._fetching.follow(command, session, follower)
+
+    def _describe(self, command: q.Describe, session: Session) -> Reply:
+        return describe_node(self._state, "memory", __version__, self.durability, self._started)
 
     def close(self) -> None:
         """See IBackend."""

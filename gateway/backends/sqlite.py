@@ -27,7 +27,7 @@ from zope.interface import implementer
 from gateway import __version__
 from gateway.backends import database
 from gateway.backends.fetching import Batches, Fetching
-from gateway.backends.grouping import Grouping
+from gateway.backends.grouping import Grouping, Look
 from gateway.backends.interface import IBackend, IBackendMaker, IFollower
 from gateway.backends.tail import Tail
 from gateway.backends.wall import microseconds
@@ -206,6 +206,12 @@ class SqliteBackend:
         self._wrote: _Write | None = None
         self._grouping = Grouping(self._state, reactor, now, self._write)
         self._fetching = Fetching(self._state, self, reactor, self._write, self._grouping.turn)
+        self._looks: dict[type, Look] = {
+            **self._grouping.verbs,
+            q.CommitOffsets: self._grouping.commit,
+            q.Fetch: cast(Look, self._fetching.fetch),
+            q.Describe: self._describe,
+        }
         self._readers = ThreadPool(minthreads=0, maxthreads=2, name="sqlite-reader")
         self._readers.start()
         self._idle_readers: list[sqlite3.Connection] = []
@@ -262,16 +268,11 @@ class SqliteBackend:
         )
 
     def _read(self, command: q.Command, session: Session) -> Reply | Deferred[Reply]:
-        if isinstance(command, q.CommitOffsets):
-            return self._grouping.commit(command, session)
-        verb = self._grouping.verbs.get(type(command))
-        if verb is not None:
-            return verb(command, session)
-        if isinstance(command, q.Fetch):
-            return cast("Reply | Deferred[Reply]", self._fetching.fetch(command, session))
-        if isinstance(command, q.Describe):
-            return describe_node(self._state, "sqlite", __version__, self.durability, self._started)
-        return answer(self._state, command)
+        look = self._looks.get(type(command))
+        return answer(self._state, command) if look is None else look(command, session)
+
+    def _describe(self, command: q.Describe, session: Session) -> Reply:
+        return describe_node(self._state, "sqlite", __version__, self.durability, self._started)
 
     # -- writing
 
