@@ -50,7 +50,8 @@ class Fetching:
 
     state: what readers may see.
     write: how the backend carries out the writes that a read can imply.
-    turn:  which partition a fetch of a group is about that names none, None if its session owns none.
+    turn:  which partition a fetch of a group is about that names none, None if its session owns none; told the one
+           that it was about before, if it had to wait.
     """
 
     def __init__(
@@ -59,7 +60,7 @@ class Fetching:
         log: Log,
         clock: IReactorTime,
         write: Callable[[q.Command, Session], Reply | Deferred[Reply]],
-        turn: Callable[[q.Fetch, Session], int | None],
+        turn: Callable[[q.Fetch, Session, int | None], int | None],
     ) -> None:
         self.state = state
         self.log = log
@@ -103,11 +104,11 @@ class Fetching:
         if waiting is not None and waiting.pop(waiter, None) is not None and not waiting:
             del self._waiting[number]
 
-    def _fetch(self, command: q.Fetch, session: Session) -> Records | Deferred[Records]:
+    def _fetch(self, command: q.Fetch, session: Session, again: int | None = None) -> Records | Deferred[Records]:
         topic = self.state.topic(command.topic)
         index = command.partition
         if index is None:
-            index = self._turn(command, session)
+            index = self._turn(command, session, again)
         if index is None:
             return Records(0, 0, 0)
         partition = topic.partition(index)
@@ -150,7 +151,7 @@ class Fetching:
 
         def again(ignored: None) -> Records | Deferred[Records]:
             left = max(0.0, deadline - self._clock.seconds())
-            return self._fetch(msgspec.structs.replace(command, wait=left), session)
+            return self._fetch(msgspec.structs.replace(command, wait=left), session, partition.index)
 
         self.wait(number, changed, look)
         return changed.addCallback(again)
@@ -174,10 +175,11 @@ class Fetching:
         return start
 
     def _commit(self, records: Records, command: q.Fetch, session: Session) -> Records | Deferred[Records]:
-        if not records.batches or not isinstance(command.start, q.Next):
+        reader = command.read_by
+        if not records.batches or reader is None:
             return records
-        offsets = {records.partition: records.batches[-1].end}
-        committed = self._write(q.CommitOffsets(command.topic, command.start.reader, offsets), session)
+        offsets: dict[int | None, int] = {records.partition: records.batches[-1].end}
+        committed = self._write(q.CommitOffsets(command.topic, reader, offsets), session)
         return after(committed, lambda: records)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
+import msgspec
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
@@ -18,10 +19,11 @@ from gateway.core import commands as q
 from gateway.core import replies as r
 from gateway.core.changes import Change, GroupDeleted, PartitionCreated, PartitionDeleted, TopicDeleted
 from gateway.core.commands import Session
+from gateway.core.faults import CommandFailed, Fault
 from gateway.core.groups import Coordinator, Membership
 from gateway.core.replies import Reply
 from gateway.core.state import Group, State
-from gateway.core.views import describe_group
+from gateway.core.views import answer, describe_group
 
 Write = Callable[[q.Command | q.Regenerate, Session], Reply | Deferred[Reply]]
 
@@ -30,6 +32,16 @@ Look = Callable[..., Reply | Deferred[Reply]]
 
 _NOBODY = Session(0)
 """Whose writes the backend's own are."""
+
+
+def concerns_members(command: q.Command) -> bool:
+    """Whether a write needs whoever knows the members: a commit that is fenced, or names no partition."""
+    match command:
+        case q.CommitOffsets():
+            return command.member is not None or None in command.offsets
+        case q.DeleteOffsets():
+            return None in command.partitions
+    return False
 
 
 def four_digits() -> str:
@@ -65,20 +77,35 @@ class Grouping:
             q.LeaveGroup: self._leave,
             q.ListGroups: self._list,
             q.DescribeGroup: self._describe,
+            q.ListMemberships: self._memberships,
             q.EndSession: self._end,
+            q.CommitOffsets: self.commit,
+            q.FetchOffsets: self._committed,
+            q.DeleteOffsets: self._forget,
         }
 
     def commit(self, command: q.CommitOffsets, session: Session) -> Reply | Deferred[Reply]:
-        """A fenced commit: looked at now, in the order of everything else that is asked of the group."""
-        self._coordinator.check(command, self._clock.seconds())
-        return self._write(
-            q.CommitOffsets(command.topic, command.reader, command.offsets, rising=command.rising), session
-        )
+        """A commit that is fenced, or of the partition held: looked at now, in order with all the group is asked."""
+        return self._write(self.resolved(command, session), session)
 
-    def turn(self, command: q.Fetch, session: Session) -> int | None:
-        """The partition that a fetch without one is about: the next of this connection's own, None if it has none."""
-        assert isinstance(command.start, q.Next), "only a group has turns"
-        return self._coordinator.turn(command.topic, command.start.reader.name, session.id, self._clock.seconds())
+    def resolved(self, command: q.CommitOffsets, session: Session) -> q.CommitOffsets:
+        """The commit as it is to be written, which concerns no members.  Raises CommandFailed if it may not be."""
+        if None in command.offsets:
+            offsets = {self._held(command, session) if at is None else at: next for at, next in command.offsets.items()}
+            command = msgspec.structs.replace(command, offsets=offsets)
+        if command.member is not None:
+            self._coordinator.check(command, self._clock.seconds())
+        return msgspec.structs.replace(command, member=None, generation=None)
+
+    def turn(self, command: q.Fetch, session: Session, again: int | None = None) -> int | None:
+        """The partition that a fetch without one is about: the next of this connection's own, None if it has none.
+
+        again: the one it was about before, which it stays with as long as it can.
+        """
+        group = command.read_by
+        if not isinstance(group, q.Group):
+            raise CommandFailed(Fault.INVALID_ARGUMENT, "only a group has turns")
+        return self._coordinator.turn(command.topic, group.name, session.id, self._clock.seconds(), again)
 
     def changed(self, changes: list[Change]) -> None:
         """What is visible has changed: groups go with their topics, and are shared out anew when partitions come."""
@@ -109,12 +136,39 @@ class Grouping:
         return r.Done()
 
     def _leave(self, command: q.LeaveGroup, session: Session) -> Reply | Deferred[Reply]:
-        group = self._coordinator.leave(command, self._clock.seconds())
+        group = self._coordinator.leave(command, session.id, self._clock.seconds())
         return self._settled(group, r.Done(), session)
 
     def _end(self, command: q.EndSession, session: Session) -> Reply:
         self._save(self._coordinator.end(session.id, self._clock.seconds()))
         return r.Done()
+
+    # -- offsets of the partition that a member was last given
+
+    def _held(self, command: q.CommitOffsets | q.FetchOffsets | q.DeleteOffsets, session: Session) -> int:
+        if not isinstance(command.reader, q.Group):
+            raise CommandFailed(Fault.INVALID_ARGUMENT, "only a member of a group is given partitions")
+        return self._coordinator.held(command.topic, command.reader.name, session.id, self._clock.seconds())
+
+    def _forget(self, command: q.DeleteOffsets, session: Session) -> Reply | Deferred[Reply]:
+        partitions = tuple(self._held(command, session) if at is None else at for at in command.partitions)
+        return self._write(msgspec.structs.replace(command, partitions=partitions), session)
+
+    def _committed(self, command: q.FetchOffsets, session: Session) -> Reply:
+        if command.partitions is not None and None in command.partitions:
+            partitions = tuple(self._held(command, session) if at is None else at for at in command.partitions)
+            command = msgspec.structs.replace(command, partitions=partitions)
+        return answer(self._state, command)
+
+    def _memberships(self, command: q.ListMemberships, session: Session) -> Reply:
+        found = []
+        for id, group in self._coordinator.memberships(command.session):
+            topic, registered = group.topic, group.topic.group(group.name)
+            if registered is not None:
+                found.append((id, topic.namespace.id, topic.id, registered.id))
+        return r.Memberships(tuple(r.MembershipDescription(*ids) for ids in sorted(found)))
+
+    # -- groups
 
     def _list(self, command: q.ListGroups, session: Session) -> Reply:
         namespace = self._state.namespace(command.namespace)

@@ -12,7 +12,7 @@ from zope.interface import implementer
 
 from gateway import __version__
 from gateway.backends.fetching import Batches, Fetching
-from gateway.backends.grouping import Grouping, Look
+from gateway.backends.grouping import Grouping, Look, concerns_members
 from gateway.backends.interface import IBackend, IBackendMaker, IFollower
 from gateway.backends.tail import Tail
 from gateway.backends.wall import microseconds
@@ -46,9 +46,7 @@ class MemoryBackend:
 
     def execute(self, command: q.Command, session: Session) -> Reply | Deferred[Reply]:
         """See IBackend."""
-        if isinstance(command, q.CommitOffsets) and command.member is not None:
-            return self._grouping.commit(command, session)
-        if writes(command):
+        if writes(command) and not concerns_members(command):
             return self._write(command, session)
         look = self._looks.get(type(command))
         return answer(self._state, command) if look is None else look(command, session)

@@ -27,8 +27,9 @@ from zope.interface import implementer
 from gateway import __version__
 from gateway.backends import database
 from gateway.backends.fetching import Batches, Fetching
-from gateway.backends.grouping import Grouping, Look
+from gateway.backends.grouping import Grouping, Look, concerns_members
 from gateway.backends.interface import IBackend, IBackendMaker, IFollower
+from gateway.backends.lines import Line, Write
 from gateway.backends.tail import Tail
 from gateway.backends.wall import microseconds
 from gateway.core import commands as q
@@ -54,25 +55,6 @@ MAX_COMMIT = 1024
 """Commands in one transaction."""
 
 
-_UNDECIDED = CommandFailed(Fault.INTERNAL, "not decided")
-
-
-class _Write:
-    """One command on its way through the writer.
-
-    reads: what its session wants to read once this is visible.
-    """
-
-    __slots__ = ("command", "done", "outcome", "reads", "session")
-
-    def __init__(self, command: q.Command | q.Regenerate, session: Session) -> None:
-        self.command = command
-        self.session = session
-        self.done: Deferred[Reply] = Deferred()
-        self.outcome: Outcome = _UNDECIDED
-        self.reads: list[Deferred[None]] = []
-
-
 class _Writer(threading.Thread):
     """The only one that changes the file.
 
@@ -84,10 +66,10 @@ class _Writer(threading.Thread):
         connection: sqlite3.Connection,
         state: State,
         now: Callable[[], int],
-        committed: Callable[[list[_Write], list[Change]], None],
+        committed: Callable[[list[Write], list[Change]], None],
     ) -> None:
         super().__init__(name="sqlite-writer", daemon=True)
-        self.queue: queue.SimpleQueue[_Write | None] = queue.SimpleQueue()
+        self.queue: queue.SimpleQueue[Write | None] = queue.SimpleQueue()
         self._connection = connection
         self._state: State | None = state
         self._now = now
@@ -105,9 +87,9 @@ class _Writer(threading.Thread):
             sweeping = self._sweep()
         self._connection.close()
 
-    def _gather(self, sweeping: bool) -> tuple[list[_Write], bool]:
+    def _gather(self, sweeping: bool) -> tuple[list[Write], bool]:
         """Everything that waits, at least one if there is nothing else to do; and whether the end was among it."""
-        work: list[_Write] = []
+        work: list[Write] = []
         try:
             while len(work) < MAX_COMMIT:
                 write = self.queue.get(block=not work and not sweeping)
@@ -120,7 +102,7 @@ class _Writer(threading.Thread):
             pass
         return work, False
 
-    def _transact(self, work: list[_Write]) -> list[Change]:
+    def _transact(self, work: list[Write]) -> list[Change]:
         """Decide and save all of it; each write gets its outcome.  Returns what changed."""
         now = self._now()
         changes: list[Change] = []
@@ -148,7 +130,7 @@ class _Writer(threading.Thread):
             return []
         return changes
 
-    def _perform(self, state: State, write: _Write, now: int, changes: list[Change]) -> Outcome:
+    def _perform(self, state: State, write: Write, now: int, changes: list[Change]) -> Outcome:
         try:
             reply, made = perform(state, write.command, now)
         except CommandFailed as failure:
@@ -202,13 +184,12 @@ class SqliteBackend:
             os.close(self._lock)
             raise
         self._tail = Tail(TAIL_BYTES)
-        self._newest: dict[Session, _Write] = {}
-        self._wrote: _Write | None = None
-        self._grouping = Grouping(self._state, reactor, now, self._write)
-        self._fetching = Fetching(self._state, self, reactor, self._write, self._grouping.turn)
+        self._newest: dict[Session, Write] = {}
+        self._lines: dict[Session, Line] = {}
+        self._grouping = Grouping(self._state, reactor, now, self._write_besides)
+        self._fetching = Fetching(self._state, self, reactor, self._write_besides, self._grouping.turn)
         self._looks: dict[type, Look] = {
             **self._grouping.verbs,
-            q.CommitOffsets: self._grouping.commit,
             q.Fetch: cast(Look, self._fetching.fetch),
             q.Describe: self._describe,
         }
@@ -222,16 +203,16 @@ class SqliteBackend:
 
     def execute(self, command: q.Command, session: Session) -> Reply | Deferred[Reply]:
         """See IBackend."""
-        newest = self._newest.get(session)
-        if isinstance(command, q.CommitOffsets) and command.member is not None:
-            try:
-                return self._grouping.commit(command, session)
-            except CommandFailed:
-                if newest is None:
-                    raise  # else what the session wrote before may make it right
-        elif writes(command):
+        if writes(command) and not concerns_members(command):
             return self._write(command, session)
-        return self._read(command, session) if newest is None else self._read_after(newest, command, session)
+        free = session not in self._newest and session not in self._lines
+        if isinstance(command, q.CommitOffsets) and None not in command.offsets:
+            try:
+                return self._write(self._grouping.resolved(command, session), session)
+            except CommandFailed:
+                if free:
+                    raise  # else what the session wrote before may make it right
+        return self._read(command, session) if free else self._read_later(command, session)
 
     def follow(
         self, command: q.Follow, session: Session, follower: IFollower
@@ -279,15 +260,23 @@ class SqliteBackend:
     def _write(self, command: q.Command | q.Regenerate, session: Session) -> Deferred[Reply]:
         if self._closing:
             raise CommandFailed(Fault.UNAVAILABLE, "the gateway is stopping")
-        write = self._newest[session] = _Write(command, session)
+        write = self._newest[session] = Write(command, session)
         self._writer.queue.put(write)
         return write.done
 
-    def _committed(self, work: list[_Write], changes: list[Change]) -> None:
+    def _write_besides(self, command: q.Command | q.Regenerate, session: Session) -> Deferred[Reply]:
+        """What something that looked, or looked first, came to write; what stands behind it in line sees that, too."""
+        done = self._write(command, session)
+        line = self._lines.get(session)
+        if line is not None:
+            line.hold(self._newest[session])
+        return done
+
+    def _committed(self, work: list[Write], changes: list[Change]) -> None:
         """In the writer's thread."""
         IReactorFromThreads(self._reactor).callFromThread(self._show, work, changes)
 
-    def _show(self, work: list[_Write], changes: list[Change]) -> None:
+    def _show(self, work: list[Write], changes: list[Change]) -> None:
         """Let readers see what was committed, then tell the writers, then those who wait for either."""
         self._state.apply(changes)
         touched = self._tail.absorb(changes)
@@ -304,7 +293,8 @@ class SqliteBackend:
         self._fetching.wake(touched)
         self._fold(changes)
         for write in work:
-            self._let_read(write.reads)
+            if write.line is not None:
+                self._let_read(write, write.line)
 
     def _fold(self, changes: list[Change]) -> None:
         """Now and then, put what is in the write-ahead log where it belongs, in another thread than the writer's."""
@@ -320,29 +310,17 @@ class SqliteBackend:
 
     # -- reading
 
-    def _read_after(self, write: _Write, command: q.Command, session: Session) -> Deferred[Reply]:
+    def _read_later(self, command: q.Command, session: Session) -> Deferred[Reply]:
         """What a session reads after a write of its own shows that write, so it waits for the commit."""
-        visible: Deferred[None] = Deferred()
-        write.reads.append(visible)
-        return visible.addCallback(lambda ignored: self._read_now(command, session))
+        line = self._lines.get(session)
+        if line is None:
+            line = self._lines[session] = Line()
+        return line.enter(self._newest.get(session)).addCallback(lambda ignored: self._read(command, session))
 
-    def _let_read(self, reads: list[Deferred[None]]) -> None:
-        """Carry out what waited, in order; what stands behind a command that wrote itself waits for that, too."""
-        for number, visible in enumerate(reads, 1):
-            if visible.called:  # it was given up
-                continue
-            self._wrote = None
-            visible.callback(None)
-            if self._wrote is not None:
-                self._wrote.reads[:0] = reads[number:]
-                return
-
-    def _read_now(self, command: q.Command, session: Session) -> Reply | Deferred[Reply]:
-        before = self._newest.get(session)
-        result = self._read(command, session)
-        newest = self._newest.get(session)
-        self._wrote = None if newest is before else newest
-        return result
+    def _let_read(self, write: Write, line: Line) -> None:
+        write.line = None
+        if line.move():
+            del self._lines[write.session]
 
     def _with_reader(self, use: Callable[[sqlite3.Connection], T]) -> T:
         """In a reading thread: use a connection nobody else is using."""

@@ -31,9 +31,10 @@ class Session:
     id:        unique in this process.
     peer:      the client's address, `host:port`.
     principal: who it proved to be, None until then.
+    user:      the number of that, 0 until then.
     """
 
-    __slots__ = ("dialect", "id", "listener", "opened", "peer", "principal")
+    __slots__ = ("dialect", "id", "listener", "opened", "peer", "principal", "user")
 
     def __init__(
         self,
@@ -50,6 +51,7 @@ class Session:
         self.listener = listener
         self.peer = peer
         self.principal = principal
+        self.user = 0
         self.opened = opened
 
 
@@ -103,6 +105,10 @@ class Authenticate(Verb, frozen=True):
         return f"Authenticate({self.mechanism!r}, {self.principal!r}, ...)"
 
 
+class Logout(Verb, frozen=True):
+    """Be nobody again, as before Authenticate.  Answered by Done."""
+
+
 class Describe(Verb, frozen=True):
     """What is this node?  Answered by NodeDescription."""
 
@@ -113,6 +119,12 @@ class ListSessions(Verb, frozen=True):
 
 class DescribeSession(Verb, frozen=True):
     """One session, None = the one that asks.  Answered by SessionDescription; fails with NO_SUCH_SESSION."""
+
+    session: int | None = None
+
+
+class ListMemberships(Verb, frozen=True):
+    """Which connections are members of which groups?  Answered by Memberships.  session: only of this one."""
 
     session: int | None = None
 
@@ -145,9 +157,13 @@ class ListNamespaces(Verb, frozen=True):
 
 
 class DescribeNamespace(Verb, frozen=True):
-    """Answered by NamespaceDescription; fails with NO_SUCH_NAMESPACE."""
+    """Answered by NamespaceDescription; fails with NO_SUCH_NAMESPACE.
+
+    contents: with its topics.
+    """
 
     namespace: int | str
+    contents: bool = False
 
 
 class TopicSettings(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
@@ -305,13 +321,14 @@ Start = int | FromTime | First | Last | Next
 class Fetch(Verb, frozen=True):
     """Read records of one partition, oldest first.  Answered by Records.
 
-    partition:   0-based; None = the next one assigned to this session in the group of `start`.
+    partition:   0-based; None = the next one in turn of those assigned to this session in the group that reads.
     start:       first record wanted; an offset at or after the end means "none yet", not a fault.
     max_records: 0 = no limit.
     max_bytes:   of record bodies, a hint: one record is returned even if longer.
     wait:        seconds to wait for the first record, 0 = answer at once.
-    commit:      store the offset after the last record for the reader of `start` before answering.
+    commit:      store the offset after the last record for the reader before answering.
     create:      as for Publish.
+    reader:      who reads, for `commit` and a partition of None; None = the reader of `start`.
 
     Fails with NO_SUCH_TOPIC, NO_SUCH_PARTITION, OFFSET_GONE, INVALID_OFFSET, NO_SUCH_GROUP, NOT_A_MEMBER.
     """
@@ -324,6 +341,12 @@ class Fetch(Verb, frozen=True):
     wait: float = 0.0
     commit: bool = False
     create: int = 0
+    reader: Reader | None = None
+
+    @property
+    def read_by(self) -> Reader | None:
+        """Who reads, if that was said."""
+        return self.start.reader if self.reader is None and isinstance(self.start, Next) else self.reader
 
 
 class Follow(Verb, frozen=True):
@@ -346,7 +369,8 @@ class LatestOffsets(Verb, frozen=True):
     partition: int | None = None
 
 
-# -- committed offsets
+# -- committed offsets.  A partition of None is the one that this session's member of the group was last given by a
+# Fetch without a partition: NOT_A_MEMBER if it is none, NO_SUCH_PARTITION if it was given none or has lost it since.
 
 
 class CommitOffsets(Verb, frozen=True):
@@ -355,6 +379,7 @@ class CommitOffsets(Verb, frozen=True):
     offsets:    partition -> next offset to read.
     generation: with `member`, the commit is fenced: refused unless both are current and the partitions assigned.
     rising:     refuse an offset below the committed one.
+    bounded:    refuse an offset behind the end of its partition, as INVALID_OFFSET.
 
     Fails with NO_SUCH_TOPIC, NO_SUCH_PARTITION, INVALID_OFFSET, OFFSET_REGRESSION, NO_SUCH_GROUP, NOT_A_MEMBER,
     STALE_GENERATION, NOT_OWNER, OTHER_TOPIC.
@@ -362,10 +387,11 @@ class CommitOffsets(Verb, frozen=True):
 
     topic: Topic
     reader: Reader
-    offsets: dict[int, int]
+    offsets: dict[int | None, int]
     member: str | None = None
     generation: int | None = None
     rising: bool = False
+    bounded: bool = False
 
 
 class FetchOffsets(Verb, frozen=True):
@@ -373,7 +399,7 @@ class FetchOffsets(Verb, frozen=True):
 
     topic: Topic
     reader: Reader
-    partitions: tuple[int, ...] | None = None
+    partitions: tuple[int | None, ...] | None = None
 
 
 class DeleteOffsets(Verb, frozen=True):
@@ -381,7 +407,7 @@ class DeleteOffsets(Verb, frozen=True):
 
     topic: Topic
     reader: Reader
-    partitions: tuple[int, ...]
+    partitions: tuple[int | None, ...]
 
 
 # -- consumer groups
@@ -446,7 +472,7 @@ class WhileConnected(msgspec.Struct, frozen=True, array_like=True, tag="connecte
 class JoinGroup(Verb, frozen=True):
     """Become, or stay, a member.  Answered by Joined.
 
-    member:   the name it wants; "" = one is made.
+    member:   the name it wants; "" = one is made, or found again if the session has a connection-bound member there.
     distinct: a new member is made at each join, named `member-NNNN`; one that gives such a name is itself again.
     resume:   a generation in which `member` was already known, None = no.
     assignor: `range` or `round_robin`, "" = the group's own.
@@ -490,6 +516,7 @@ class Heartbeat(Verb, frozen=True):
 class LeaveGroup(Verb, frozen=True):
     """Answered by Done; fails with NO_SUCH_GROUP, NOT_A_MEMBER, STALE_GENERATION.
 
+    member:     "" = the connection-bound one of this session.
     generation: None = do not check it.
     """
 
@@ -614,9 +641,11 @@ class FindLeader(Verb, frozen=True):
 Command = (
     Ping
     | Authenticate
+    | Logout
     | Describe
     | ListSessions
     | DescribeSession
+    | ListMemberships
     | EndSession
     | CreateNamespace
     | DeleteNamespace

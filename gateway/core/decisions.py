@@ -44,8 +44,10 @@ def perform(state: State, command: q.Command | q.Regenerate, now: int) -> Decisi
 
 def _create_namespace(state: State, command: q.CreateNamespace, now: int) -> Decision:
     check_name(command.name)
-    if command.name in state.namespaces or command.id in state.namespace_ids:
-        raise CommandFailed(Fault.NAMESPACE_EXISTS, command.name)
+    if command.id in state.namespace_ids:
+        raise CommandFailed(Fault.NAMESPACE_EXISTS, f"id {command.id}", taken="id")
+    if command.name in state.namespaces:
+        raise CommandFailed(Fault.NAMESPACE_EXISTS, command.name, taken="name")
     id = _new_id(state, "namespace", command.id)
     changes: list[Change] = [c.Numbered("namespace", id), c.NamespaceSet(id, command.name, now)]
     return r.NamespaceDescription(id, command.name, now, 0, 0, 0), changes
@@ -79,7 +81,7 @@ def _create_topic(state: State, command: q.CreateTopic, now: int) -> Decision:
     if topic is not None:
         return _existing_topic(state, command, topic, now)
     if command.id in namespace.topic_ids:
-        raise CommandFailed(Fault.TOPIC_EXISTS, f"id {command.id}")
+        raise CommandFailed(Fault.TOPIC_EXISTS, f"id {command.id}", taken="id")
     name = command.topic.name
     if not isinstance(name, str):
         raise CommandFailed(Fault.NO_SUCH_TOPIC, str(name))
@@ -97,7 +99,7 @@ def _create_topic(state: State, command: q.CreateTopic, now: int) -> Decision:
 def _existing_topic(state: State, command: q.CreateTopic, topic: Topic, now: int) -> Decision:
     current = len(topic.partitions)
     if command.if_exists is q.IfExists.FAIL:
-        raise CommandFailed(Fault.TOPIC_EXISTS, topic.name)
+        raise CommandFailed(Fault.TOPIC_EXISTS, topic.name, taken="name")
     if command.if_exists is q.IfExists.KEEP or command.partitions == current:
         return describe_topic(topic), []
     if command.partitions < current:
@@ -111,7 +113,7 @@ def _alter_topic(state: State, command: q.AlterTopic, now: int) -> Decision:
     check_name(name)
     _check_settings(command.settings)
     if topic.namespace.topics.get(name, topic) is not topic:
-        raise CommandFailed(Fault.TOPIC_EXISTS, name)
+        raise CommandFailed(Fault.TOPIC_EXISTS, name, taken="name")
     described = describe_topic(topic)
     reply = r.TopicDescription(
         described.namespace, name, topic.id, topic.created, command.settings, described.partitions
@@ -286,12 +288,12 @@ def _commit_offsets(state: State, command: q.CommitOffsets, now: int) -> Decisio
         check_name(key[1])
         changes = _new_group(state, topic, key[1], 0, now)
     for index, offset in command.offsets.items():
-        partition = topic.partition(index)
+        partition = topic.partition(_named(index))
         current = partition.offsets.get(key, 0)
-        if not 0 <= offset <= MAX_OFFSET:
+        if not 0 <= offset <= (partition.end if command.bounded else MAX_OFFSET):
             raise CommandFailed(Fault.INVALID_OFFSET, str(offset))
         if command.rising and offset < current:
-            raise CommandFailed(Fault.OFFSET_REGRESSION, partition=index, current=current, requested=offset)
+            raise CommandFailed(Fault.OFFSET_REGRESSION, partition=partition.index, current=current, requested=offset)
         changes.append(c.OffsetSet(partition.number, *key, offset))
     return r.Done(), changes
 
@@ -299,11 +301,16 @@ def _commit_offsets(state: State, command: q.CommitOffsets, now: int) -> Decisio
 def _delete_offsets(state: State, command: q.DeleteOffsets, now: int) -> Decision:
     topic = state.topic(command.topic)
     key = topic.reader(command.reader)
-    partitions = [topic.partition(index) for index in dict.fromkeys(command.partitions)]
+    partitions = [topic.partition(_named(index)) for index in dict.fromkeys(command.partitions)]
     for partition in partitions:
         if key not in partition.offsets:
             raise CommandFailed(Fault.NO_SUCH_OFFSET, f"partition {partition.index}")
     return r.Done(), [c.OffsetForgotten(partition.number, *key) for partition in partitions]
+
+
+def _named(index: int | None) -> int:
+    assert index is not None, "whoever knows the members says which partition that is"
+    return index
 
 
 # -- names and numbers

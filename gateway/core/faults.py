@@ -20,9 +20,9 @@ class Fault(enum.Enum):
     INVALID_NAME = "the name is empty, too long or not legal here"
     INVALID_ARGUMENT = "an argument is out of range"
     NO_SUCH_NAMESPACE = "the namespace does not exist"
-    NAMESPACE_EXISTS = "the namespace exists already"
+    NAMESPACE_EXISTS = "the namespace exists already"  # [taken], `id` or `name`
     NO_SUCH_TOPIC = "the topic does not exist"
-    TOPIC_EXISTS = "the topic exists already"
+    TOPIC_EXISTS = "the topic exists already"  # [taken], `id` or `name`
     NO_SUCH_PARTITION = "the topic has no such partition"  # [partition, partitions]
     FEWER_PARTITIONS = "a topic cannot lose partitions this way"  # [current, requested]
     PARTITION_FULL = "the partition holds as many records as the store can number"

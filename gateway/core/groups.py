@@ -37,10 +37,16 @@ class Member:
 
 
 class Membership:
-    """The living part of one group.  generation: of the assignment; the state follows."""
+    """The living part of one group.
+
+    generation: of the assignment; the state follows.
+    turns:      member -> how often it was given a partition to read.
+    given:      member -> the partition that it was given last, as long as it owns it.
+    """
 
     __slots__ = (
-        *("assignment", "assignor", "generation", "members", "name", "partitions", "rebalanced", "topic", "turns"),
+        *("assignment", "assignor", "generation", "given", "members", "name", "partitions", "rebalanced"),
+        *("topic", "turns"),
     )
 
     def __init__(self, topic: Topic, name: str, generation: int) -> None:
@@ -51,6 +57,7 @@ class Membership:
         self.members: dict[str, Member] = {}
         self.assignment: Assignment = {}
         self.turns: dict[str, int] = {}
+        self.given: dict[str, int] = {}
         self.partitions = 0
         self.rebalanced = 0.0
 
@@ -98,13 +105,13 @@ class Coordinator:
         Raises CommandFailed: NO_SUCH_TOPIC, NO_SUCH_GROUP, OTHER_TOPIC, INVALID_ARGUMENT, BUSY.
         """
         group = self._enter(command, now)
-        name = self._member_name(group, command)
+        bound = isinstance(command.liveness, q.WhileConnected)
+        name = self._member_name(group, command, session if bound else None)
         known = group.members.get(name)
         assignor = command.assignor or group.assignor
         if assignor not in ASSIGNORS:
             raise CommandFailed(Fault.INVALID_ARGUMENT, f"assignors are {', '.join(ASSIGNORS)}")
         resumed = known is not None and command.resume == group.generation
-        bound = isinstance(command.liveness, q.WhileConnected)
         timeout = 0.0 if isinstance(command.liveness, q.WhileConnected) else command.liveness.timeout
         named = command.distinct if known is None else known.named
         group.members[name] = Member(now, timeout, session if bound else None, named)
@@ -125,14 +132,17 @@ class Coordinator:
         self._heard(command, now)
         return r.Done()
 
-    def leave(self, command: q.LeaveGroup, now: float) -> Membership:
+    def leave(self, command: q.LeaveGroup, session: int, now: float) -> Membership:
         """A member goes.  One that says its generation goes by the name it has in it.  Raises as `sync` does."""
         group = self._found(command.topic, command.group, now)
-        if command.generation is None:
+        if not command.member:
+            name = _own(group, session)
+        elif command.generation is None:
             name = self._leaving(group, command.member)
         else:
             name = command.member
             _check_member(group, name)
+        if command.generation is not None:
             _check_generation(group, name, command.generation)
         self._drop(group, [name], now)
         return group
@@ -144,6 +154,7 @@ class Coordinator:
         _check_member(group, command.member)
         _check_generation(group, command.member, command.generation or 0)
         for partition in command.offsets:
+            assert partition is not None, "`held` says which partition that is"
             if partition not in group.assignment[command.member]:
                 raise CommandFailed(
                     Fault.NOT_OWNER, partition=partition, member=command.member, generation=group.generation
@@ -159,21 +170,47 @@ class Coordinator:
                 changed.append(group)
         return changed
 
-    def turn(self, topic: q.Topic, name: int | str, session: int, now: float) -> int | None:
+    def turn(self, topic: q.Topic, name: int | str, session: int, now: float, again: int | None = None) -> int | None:
         """The next of the partitions that this connection's member owns, None if it owns none.
 
+        again: one that it was given before, to have it once more if it still owns it.
         Raises CommandFailed: NO_SUCH_GROUP, NOT_A_MEMBER.
         """
         group = self._found(topic, name, now)
-        member = next((name for name, at in group.members.items() if at.session == session), None)
-        if member is None:
-            raise CommandFailed(Fault.NOT_A_MEMBER, member=str(session))
+        member = _own(group, session)
         owned = group.assignment[member]
         if not owned:
             return None
-        turn = group.turns.get(member, 0)
-        group.turns[member] = turn + 1
-        return owned[turn % len(owned)]
+        if again not in owned:
+            turn = group.turns.get(member, 0)
+            group.turns[member] = turn + 1
+            again = owned[turn % len(owned)]
+        group.given[member] = again
+        return again
+
+    def held(self, topic: q.Topic, name: int | str, session: int, now: float) -> int:
+        """The partition that `turn` gave last.
+
+        Raises as `turn` does, and NO_SUCH_PARTITION if it gave none, or one that the member has lost since: what was
+        read there must not count for another partition, and its new owner reads it again.
+        """
+        group = self._found(topic, name, now)
+        given = group.given.get(_own(group, session))
+        if given is None:
+            raise CommandFailed(Fault.NO_SUCH_PARTITION, "none was read yet", partition=0, partitions=group.partitions)
+        return given
+
+    def memberships(self, session: int | None) -> list[tuple[int, Membership]]:
+        """(session, group) of every member that lives with a connection, or with this one; in any order."""
+        groups = self._groups.values() if session is None else self._sessions.get(session, ())
+        found = {
+            (member.session, group)
+            for group in groups
+            if self._groups.get((group.topic, group.name)) is group  # else it was deleted, and may have come again
+            for member in group.members.values()
+            if member.session is not None and session in (None, member.session)
+        }
+        return list(found)
 
     def resized(self, now: float) -> list[Membership]:
         """Topics have more partitions or fewer.  Returns the groups that changed for it."""
@@ -238,11 +275,13 @@ class Coordinator:
 
     # -- changing
 
-    def _member_name(self, group: Membership, command: q.JoinGroup) -> str:
+    def _member_name(self, group: Membership, command: q.JoinGroup, session: int | None) -> str:
         """A member that joins again under the name it was given is the same one: the clients of Python do, and if
         each time another came of it, two of them would take the generation from each other for ever.
         """
         wanted = command.member
+        if not wanted and session is not None and (own := _bound(group, session)) is not None:
+            return own
         known = group.members.get(wanted)
         if known is not None and (known.named or command.resume is not None or not command.distinct):
             return wanted
@@ -278,11 +317,23 @@ class Coordinator:
         members = sorted(group.members)
         group.partitions = len(group.topic.partitions)
         group.assignment = ASSIGNORS[group.assignor](members, group.partitions) if members else {}
+        group.given = {name: at for name, at in group.given.items() if at in group.assignment.get(name, ())}
         group.generation += 1
         group.rebalanced = now
 
     def _joined(self, group: Membership, name: str, resumed: bool) -> r.Joined:
         return r.Joined(name, group.generation, group.assignment[name], resumed)
+
+
+def _bound(group: Membership, session: int) -> str | None:
+    return next((name for name, at in group.members.items() if at.session == session), None)
+
+
+def _own(group: Membership, session: int) -> str:
+    member = _bound(group, session)
+    if member is None:
+        raise CommandFailed(Fault.NOT_A_MEMBER, member=str(session))
+    return member
 
 
 def _check_member(group: Membership, name: str) -> None:

@@ -32,9 +32,16 @@ def murmur3_128(key: bytes) -> int:
     return high << 64 | low
 
 
+def xxh32(key: bytes) -> int:
+    """xxHash, 32 bit, seed 0."""
+    return xxhash.xxh32_intdigest(key, seed=0)
+
+
 PARTITIONERS: dict[str, Partitioner] = {
     "fnv1a_32": lambda key, count: fnv1a_32(key) % count,  # pipe, grid
     "fnv1a_64": lambda key, count: fnv1a_64(key) % count,  # Cursus text publish and aggregates
-    "murmur3": lambda key, count: murmur3_128(key) % count,  # Iggy G0
-    "xxh32": lambda key, count: xxhash.xxh32_intdigest(key, seed=0) % count,  # Iggy from G1 on
+    "murmur3": lambda key, count: (murmur3_128(key) - 1) % count,  # Iggy G0, whose partitions count from 1
+    "xxh32_from_1": lambda key, count: (xxh32(key) - 1) % count,  # Iggy G1a to G2a, where they still do
+    "xxh32": lambda key, count: xxh32(key) % count,  # Iggy from G2b on
 }
+"""Name -> partition, from 0.  Where partitions count from 1, the remainder is the number and 0 stands for the last."""

@@ -24,8 +24,34 @@ class Authenticated(Answer, frozen=True, gc=False):
     id: int = 0
 
 
+class ProcessDescription(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The process that a node is, and its machine.
+
+    cpu, machine_cpu:      percent since the last look, of one core and of all.
+    memory:                resident.  read and written: bytes, by its own calls.
+    system, release, kernel: names and versions, as the machine says them.  running: seconds since it began.
+    """
+
+    id: int
+    cpu: float
+    machine_cpu: float
+    memory: int
+    machine_memory: int
+    free_memory: int
+    read: int
+    written: int
+    host: str
+    system: str
+    release: str
+    kernel: str
+    running: int = 0
+
+
 class NodeDescription(Answer, frozen=True, gc=False):
-    """This node; durability is `memory`, `os` or `fsync`."""
+    """This node; durability is `memory`, `os` or `fsync`.
+
+    sessions and process are said by whoever has the connections.
+    """
 
     node: str
     version: str
@@ -37,10 +63,27 @@ class NodeDescription(Answer, frozen=True, gc=False):
     records: int
     bytes: int
     groups: int
+    sessions: int = 0
+    process: ProcessDescription | None = None
+
+
+class MembershipDescription(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A connection that is a member of a group, all by their ids."""
+
+    session: int
+    namespace: int
+    topic: int
+    group: int
+
+
+class Memberships(Answer, frozen=True, gc=False):
+    """Who is in which groups, for members that live with their connection; by session."""
+
+    memberships: tuple[MembershipDescription, ...]
 
 
 class SessionDescription(Answer, frozen=True, gc=False):
-    """One connection."""
+    """One connection.  user: the number of its principal, 0 = none."""
 
     id: int
     dialect: str
@@ -48,29 +91,14 @@ class SessionDescription(Answer, frozen=True, gc=False):
     peer: str
     principal: str | None
     opened: int
+    memberships: tuple[MembershipDescription, ...] = ()
+    user: int = 0
 
 
 class Sessions(Answer, frozen=True):
     """All connections, oldest first."""
 
     sessions: tuple[SessionDescription, ...]
-
-
-class NamespaceDescription(Answer, frozen=True, gc=False):
-    """One namespace."""
-
-    id: int
-    name: str
-    created: int
-    topics: int
-    records: int
-    bytes: int
-
-
-class Namespaces(Answer, frozen=True):
-    """All namespaces, by id."""
-
-    namespaces: tuple[NamespaceDescription, ...]
 
 
 class PartitionDescription(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -92,6 +120,27 @@ class TopicDescription(Answer, frozen=True):
     created: int
     settings: TopicSettings
     partitions: tuple[PartitionDescription, ...]
+
+
+class NamespaceDescription(Answer, frozen=True, gc=False):
+    """One namespace.
+
+    contents: its topics by id, where they were asked for.
+    """
+
+    id: int
+    name: str
+    created: int
+    topics: int
+    records: int
+    bytes: int
+    contents: tuple[TopicDescription, ...] = ()
+
+
+class Namespaces(Answer, frozen=True):
+    """All namespaces, by id."""
+
+    namespaces: tuple[NamespaceDescription, ...]
 
 
 class Topics(Answer, frozen=True):
@@ -137,9 +186,13 @@ class Offsets(Answer, frozen=True):
 
 
 class CommittedOffsets(Answer, frozen=True):
-    """partition -> next offset to read; a partition never committed is absent."""
+    """partition -> next offset to read; a partition never committed is absent.
+
+    ends: partition -> next offset to be written, for every one that was asked about.
+    """
 
     offsets: dict[int, int]
+    ends: dict[int, int] = {}
 
 
 class MemberDescription(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -216,6 +269,7 @@ Reply = (
     | NodeDescription
     | SessionDescription
     | Sessions
+    | Memberships
     | NamespaceDescription
     | Namespaces
     | TopicDescription

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
+
 from gateway.core import commands as q
 from gateway.core import replies as r
 from gateway.core.faults import CommandFailed, Fault
@@ -66,12 +68,17 @@ def _namespaces(state: State, command: q.ListNamespaces) -> r.Namespaces:
 
 
 def _namespace(state: State, command: q.DescribeNamespace) -> r.NamespaceDescription:
-    return describe_namespace(state.namespace(command.namespace))
+    namespace = state.namespace(command.namespace)
+    described = describe_namespace(namespace)
+    return msgspec.structs.replace(described, contents=_contents(namespace)) if command.contents else described
 
 
 def _topics(state: State, command: q.ListTopics) -> r.Topics:
-    ids = state.namespace(command.namespace).topic_ids
-    return r.Topics(tuple(describe_topic(ids[id]) for id in sorted(ids)))
+    return r.Topics(_contents(state.namespace(command.namespace)))
+
+
+def _contents(namespace: Namespace) -> tuple[r.TopicDescription, ...]:
+    return tuple(describe_topic(namespace.topic_ids[id]) for id in sorted(namespace.topic_ids))
 
 
 def _topic(state: State, command: q.DescribeTopic) -> r.TopicDescription:
@@ -91,8 +98,9 @@ def _committed(state: State, command: q.FetchOffsets) -> r.CommittedOffsets:
     key = topic.reader(command.reader)
     asked = topic.partitions
     if command.partitions is not None:
-        asked = [topic.partition(index) for index in command.partitions]
-    return r.CommittedOffsets({at.index: at.offsets[key] for at in asked if key in at.offsets})
+        asked = [topic.partition(index) for index in command.partitions if index is not None]
+    offsets = {at.index: at.offsets[key] for at in asked if key in at.offsets}
+    return r.CommittedOffsets(offsets, {at.index: at.end for at in asked})
 
 
 def _leader(state: State, command: q.FindLeader) -> r.Leader:

@@ -4,12 +4,13 @@ For shadowing a migration: `gateway run --plugins plugins --backend tee:sqlite:.
 first alone; their writes are answered once the second has its copy too, so it is never behind by more than what is in
 flight.  A copy that fails fails nobody: it is logged, and from then on the second is known to differ.
 
-Partitions that the first chose are kept.  Who is a member of a group is the first's affair; commits are copied.
+Partitions that the first chose are kept.  Who is a member of a group is the first's affair; commits are copied, also
+those of a partition that only the first knows: the one that a member was given last.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import msgspec
 from twisted.internet.defer import Deferred, gatherResults, maybeDeferred
@@ -26,7 +27,7 @@ from gateway.core.commands import Session
 from gateway.core.decisions import writes
 from gateway.core.faults import CommandFailed
 from gateway.core.records import Encoding
-from gateway.core.replies import Published, Records, Reply
+from gateway.core.replies import CommittedOffsets, Published, Records, Reply
 
 
 @implementer(IBackend)
@@ -42,6 +43,8 @@ class Tee:
 
     def execute(self, command: q.Command, session: Session) -> Reply | Deferred[Reply]:
         """See IBackend."""
+        if isinstance(command, q.CommitOffsets | q.DeleteOffsets) and None in _partitions(command):
+            return self._execute_held(command, session)
         try:
             result = self._first.execute(command, session)
         except CommandFailed as failure:
@@ -64,6 +67,28 @@ class Tee:
         """See IBackend."""
         closed = gatherResults([maybeDeferred(self._first.close), maybeDeferred(self._second.close)])
         return closed.addCallback(lambda ignored: None)
+
+    def _execute_held(self, command: q.CommitOffsets | q.DeleteOffsets, session: Session) -> Deferred[Reply]:
+        """One that is about the partition held.  Which that is, is asked just before: later it may be another."""
+        asked = maybeDeferred(self._first.execute, q.FetchOffsets(command.topic, command.reader, (None,)), session)
+        result = maybeDeferred(self._first.execute, command, session)
+
+        def done(reply: Reply) -> Deferred[Reply]:
+            return asked.addCallbacks(known, unknown, callbackArgs=(reply,), errbackArgs=(reply,))
+
+        def known(held: CommittedOffsets, reply: Reply) -> Reply | Deferred[Reply]:
+            [partition] = held.ends
+            return self._copy(reply, _naming(partition, command), session)
+
+        def unknown(failure: Failure, reply: Reply) -> Reply:
+            self._failed(failure, command)
+            return reply
+
+        def failed(failure: Failure) -> Failure:
+            asked.addErrback(lambda same: None)
+            return failure
+
+        return result.addCallbacks(done, failed)
 
     def _copy(self, reply: Reply, command: q.Command, session: Session) -> Reply | Deferred[Reply]:
         """The reply, once every copy that the command calls for is made or has failed."""
@@ -109,6 +134,19 @@ def _copies(command: q.Command, reply: Reply) -> list[q.Command]:
     return [command]
 
 
+def _partitions(command: q.CommitOffsets | q.DeleteOffsets) -> Collection[int | None]:
+    return command.offsets if isinstance(command, q.CommitOffsets) else command.partitions
+
+
+def _naming(partition: int, command: q.CommitOffsets | q.DeleteOffsets) -> q.Command:
+    """The same, with that partition in place of None."""
+    if isinstance(command, q.DeleteOffsets):
+        partitions = tuple(partition if at is None else at for at in command.partitions)
+        return q.DeleteOffsets(command.topic, command.reader, partitions)
+    offsets = {partition if at is None else at: next for at, next in command.offsets.items()}
+    return q.CommitOffsets(command.topic, command.reader, offsets)
+
+
 def _made(command: q.Publish | q.Fetch | q.JoinGroup) -> list[q.Command]:
     """The topic that the command may have made."""
     if not command.create:
@@ -117,9 +155,10 @@ def _made(command: q.Publish | q.Fetch | q.JoinGroup) -> list[q.Command]:
 
 
 def _committed(command: q.Fetch, reply: Records) -> list[q.Command]:
-    if not command.commit or not reply.batches or not isinstance(command.start, q.Next):
+    reader = command.read_by
+    if not command.commit or not reply.batches or reader is None:
         return []
-    return [q.CommitOffsets(command.topic, command.start.reader, {reply.partition: reply.batches[-1].end})]
+    return [q.CommitOffsets(command.topic, reader, {reply.partition: reply.batches[-1].end})]
 
 
 @implementer(IPlugin, IBackendMaker)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,8 @@ START = 1_700_000_000_000_000
 names = st.sampled_from(["a", "b", "orders", "x.y"])
 namespaces = st.sampled_from(["default", "sales", 1, 9])
 partitions = st.integers(-1, 4)
+held = st.none() | partitions
+"""None = the one that a member was last given."""
 readers = st.sampled_from([q.Group("g"), q.Group(7), q.Consumer("g"), q.Consumer(7)])
 topics = st.builds(q.Topic, namespaces, st.one_of(names, st.integers(1, 3)))
 headers = st.lists(
@@ -64,13 +68,13 @@ topic_settings = st.builds(
 )
 groups = st.builds(q.Group, st.sampled_from(["g", "h"]))
 group_names = st.sampled_from(["g", "h", ""])
-members = st.sampled_from(["m", "n"])
+members = st.sampled_from(["m", "n", ""])
 generations = st.integers(1, 3)
 commands = st.one_of(
     st.builds(q.CreateNamespace, st.sampled_from(["sales", "ops", "", "n" * 256]), st.sampled_from([None, 9, 0])),
     st.builds(q.DeleteNamespace, namespaces),
     st.just(q.ListNamespaces()),
-    st.builds(q.DescribeNamespace, namespaces),
+    st.builds(q.DescribeNamespace, namespaces, st.booleans()),
     st.builds(q.CreateTopic, topics, st.integers(-1, 4), topic_settings, st.sampled_from(q.IfExists)),
     st.builds(q.AlterTopic, topics, topic_settings, st.none() | names),
     st.builds(q.DeleteTopic, topics),
@@ -89,23 +93,25 @@ commands = st.one_of(
     st.builds(
         q.Fetch,
         topics,
-        partitions,
+        held,
         starts,
         max_records=st.integers(0, 4),
         max_bytes=st.sampled_from([1, 60, 1 << 20]),
         commit=st.booleans(),
         create=st.sampled_from([0, 0, 2]),
+        reader=st.none() | readers,
     ),
     st.builds(
         q.CommitOffsets,
         topics,
         readers,
-        st.dictionaries(partitions, st.sampled_from([-1, 0, 1, 3, 1 << 63]), max_size=2),
+        st.dictionaries(held, st.sampled_from([-1, 0, 1, 3, 1 << 63]), max_size=2),
         rising=st.booleans(),
+        bounded=st.booleans(),
     ),
-    st.builds(q.FetchOffsets, topics, readers, st.none() | st.lists(partitions, max_size=2).map(tuple)),
-    st.builds(q.DeleteOffsets, topics, readers, st.lists(partitions, max_size=2).map(tuple)),
-    st.builds(q.CommitOffsets, topics, groups, st.just({0: 1}), members, generations),
+    st.builds(q.FetchOffsets, topics, readers, st.none() | st.lists(held, max_size=2).map(tuple)),
+    st.builds(q.DeleteOffsets, topics, readers, st.lists(held, max_size=2).map(tuple)),
+    st.builds(q.CommitOffsets, topics, groups, st.sampled_from([{0: 1}, {None: 1}]), members, generations),
     st.builds(
         q.CreateGroup, topics, group_names, st.sampled_from([None, 7]), st.sampled_from(q.IfExists), st.booleans()
     ),
@@ -126,21 +132,65 @@ commands = st.one_of(
     st.builds(q.SyncGroup, topics, group_names, members, generations),
     st.builds(q.Heartbeat, topics, group_names, members, generations),
     st.builds(q.LeaveGroup, topics, group_names, members, st.none() | generations),
+    st.builds(q.ListMemberships, st.sampled_from([None, 1, 2])),
     st.builds(q.FindLeader, st.none() | topics),
     st.just(q.Ping()),
     st.just(q.EndSession()),
 )
 
 
+ORDERS = q.Topic("default", "orders")
+team = st.builds(q.Group, st.sampled_from(["g", "h", 1]))
+by_connection = st.one_of(
+    st.builds(q.JoinGroup, st.just(ORDERS), group_names, st.just(""), st.just(q.WhileConnected())),
+    st.builds(q.LeaveGroup, st.just(ORDERS), group_names, st.just("")),
+    st.builds(q.Fetch, st.just(ORDERS), st.none(), starts, st.just(1), commit=st.booleans(), reader=team),
+    st.builds(q.CommitOffsets, st.just(ORDERS), team, st.just({None: 1}), bounded=st.booleans()),
+    st.builds(q.FetchOffsets, st.just(ORDERS), team, st.sampled_from([None, (None,), (None, 0)])),
+    st.builds(q.DeleteOffsets, st.just(ORDERS), team, st.just((None,))),
+    st.builds(lambda to: q.Publish(ORDERS, to, canonical([Record(value=b"v")]), create=3), targets),
+    st.builds(q.CreatePartitions, st.just(ORDERS), st.just(1)),
+    st.builds(q.ListMemberships, st.sampled_from([None, 1, 2])),
+    st.just(q.EndSession()),
+)
+"""What clients ask whose members live with their connections: mostly in vain if it were drawn among all the others."""
+
+
+def looks_first(command: q.Command) -> bool:
+    """Whether what a command does depends on what is visible when its turn comes."""
+    match command:
+        case q.CommitOffsets():
+            return None in command.offsets
+        case q.DeleteOffsets():
+            return None in command.partitions
+    return isinstance(command, q.Fetch | q.JoinGroup)
+
+
+def rebalances(command: q.Command) -> bool:
+    """Whether a group may be shared out anew for it: once for each, or once for several that come in one."""
+    if isinstance(command, q.CreateTopic):
+        return command.if_exists is q.IfExists.GROW
+    return isinstance(command, q.CreatePartitions | q.DeletePartitions)
+
+
+def comparable(burst: list[q.Command]) -> Iterator[q.Command]:
+    """What of a burst comes to the same for all who decide writes in the order they came."""
+    rebalanced = False
+    for command in burst:
+        if not looks_first(command) and not (rebalanced and rebalances(command)):
+            rebalanced = rebalanced or rebalances(command)
+            yield command
+
+
 class Comparison(RuleBasedStateMachine):
-    """One client of the model, one of the backend under test; both get the same commands at the same time."""
+    """Two clients of the model, two of the backend under test; all get the same commands at the same time."""
 
     def __init__(self) -> None:
         super().__init__()
         self.now = START
         self.reactor = Reactor()
-        self.model = Driver(MemoryBackend(self.reactor, self.clock), self.reactor)
-        self.tested = Driver(self.open(), self.reactor)
+        self.model = self.clients(MemoryBackend(self.reactor, self.clock))
+        self.tested = self.clients(self.open())
 
     def clock(self) -> int:
         return self.now
@@ -148,19 +198,33 @@ class Comparison(RuleBasedStateMachine):
     def open(self) -> Any:
         raise NotImplementedError
 
-    @rule(command=commands)
-    def ask(self, command: q.Command) -> None:
-        assert self.tested.ask(command) == self.model.ask(command)
+    def clients(self, backend: Any) -> list[Driver]:
+        """Two of them; members that have no name are numbered alike."""
+        numbers = itertools.count(1)
+        backend._grouping._coordinator._suffix = lambda: f"{next(numbers):04d}"
+        return [Driver(backend, self.reactor, q.Session(id)) for id in (1, 2)]
 
-    @rule(burst=st.lists(commands, min_size=2, max_size=8))
-    def ask_without_waiting(self, burst: list[q.Command]) -> None:
+    clients_of_one = st.integers(0, 1)
+
+    @rule(command=commands | by_connection, client=clients_of_one)
+    def ask(self, command: q.Command, client: int) -> None:
+        assert self.tested[client].ask(command) == self.model[client].ask(command)
+
+    @rule(burst=st.lists(by_connection, min_size=2, max_size=6), client=clients_of_one)
+    def read_as_a_member(self, burst: list[q.Command], client: int) -> None:
+        for command in burst:
+            assert self.tested[client].ask(command) == self.model[client].ask(command)
+
+    @rule(burst=st.lists(commands, min_size=2, max_size=8), client=clients_of_one)
+    def ask_without_waiting(self, burst: list[q.Command], client: int) -> None:
         """Writes are decided in the order they came.
 
-        What looks first (a fetch, a join, a fenced commit) waits for the writes before it, and may see those after it.
+        What looks first (a fetch, a join, a commit by a member) waits for the writes before it, and may see those after
+        it.
         """
-        writes = [command for command in burst if not isinstance(command, q.Fetch | q.JoinGroup)]
-        begun = [self.tested.begin(command) for command in writes]
-        expected = [self.model.ask(command) for command in writes]
+        writes = list(comparable(burst))
+        begun = [self.tested[client].begin(command) for command in writes]
+        expected = [self.model[client].ask(command) for command in writes]
         for command, deferred, outcome in zip(writes, begun, expected, strict=True):
             fenced = isinstance(command, q.CommitOffsets) and command.member is not None
             if isinstance(command, q.Publish | q.CreateTopic | q.CommitOffsets) and not fenced:
@@ -183,7 +247,7 @@ class Comparison(RuleBasedStateMachine):
             return failure.fault, failure.facts
 
     def teardown(self) -> None:
-        self.tested.close()
+        self.tested[0].close()
 
 
 class Sqlite(Comparison):
@@ -196,14 +260,16 @@ class Sqlite(Comparison):
 
     @rule()
     def restart(self) -> None:
-        self.tested.close()
-        self.tested = Driver(self.open(), self.reactor)
-        for namespace in self.model.backend._state.namespaces.values():  # whose turn it was is not kept
+        self.tested[0].close()
+        self.tested = self.clients(self.open())
+        backend: Any = self.model[0].backend
+        for namespace in backend._state.namespaces.values():  # whose turn it was is not kept
             for topic in namespace.topics.values():
                 topic.turn = 0
-        coordinator = self.model.backend._grouping._coordinator  # and who is a member is not either
+        coordinator = backend._grouping._coordinator  # and who is a member is not either
         coordinator._groups.clear()
         coordinator._sessions.clear()
+        self.model = self.clients(backend)
 
     def teardown(self) -> None:
         super().teardown()

@@ -152,11 +152,97 @@ def test_a_fetch_that_commits_goes_on_next_time(store: Store) -> None:
     assert committed(store) == {0: 3}
 
 
-def test_only_next_commits(store: Store) -> None:
+def test_who_does_not_say_who_reads_commits_nothing(store: Store) -> None:
     store.put(b"a")
     store.values(0, commit=True)
     assert store.values(q.Next(CONSUMER)) == [b"a"]
     assert committed(store) == {}
+
+
+@pytest.mark.parametrize(
+    ("start", "value", "offset"), [(1, b"b", 2), (q.First(), b"a", 1), (q.Last(1), b"c", 3), (q.FromTime(0), b"a", 1)]
+)
+def test_a_reader_commits_from_wherever_it_reads(store: Store, start: q.Start, value: bytes, offset: int) -> None:
+    store.put(b"a", b"b", b"c")
+    assert store.values(start, max_records=1, commit=True, reader=CONSUMER) == [value]
+    assert committed(store) == {0: offset}
+    assert store.values(start, max_records=1, reader=CONSUMER) == [value]
+    assert store.values(3, commit=True, reader=CONSUMER) == []
+    assert committed(store) == {0: offset}, "neither who does not commit nor who finds nothing changes it"
+
+
+def test_a_reader_goes_before_the_one_of_the_start(store: Store) -> None:
+    store.put(b"a", b"b")
+    assert store.values(q.Next(GROUP), max_records=1, commit=True, reader=CONSUMER) == [b"a"]
+    assert committed(store) == {0: 1}
+    assert store.values(q.Next(GROUP)) == [b"a", b"b"]
+
+
+def test_a_wait_from_an_offset_commits_what_it_brought(store: Store) -> None:
+    outcomes = store.wait(1, commit=True, reader=CONSUMER)
+    store.put(b"a", b"b")
+    assert values_of(outcomes[0]) == [b"b"]
+    assert committed(store) == {0: 2}
+
+
+# -- partitions in turn
+
+
+def join(store: Store, partitions: int = 3) -> None:
+    """The session becomes a member of the group, with some partitions that have nothing in them."""
+    store.ask(q.CreatePartitions(ORDERS, partitions - 1))
+    store.ask(q.JoinGroup(ORDERS, GROUP.name, "", q.WhileConnected()))
+
+
+@pytest.mark.parametrize("start", [0, q.First(), q.Last(5), q.FromTime(0), q.Next(CONSUMER)])
+def test_a_group_reads_its_partitions_in_turn_from_wherever_it_says(store: Store, start: q.Start) -> None:
+    join(store)
+    fetch = q.Fetch(ORDERS, None, start, reader=GROUP, commit=True)
+    assert [store.ask(fetch).partition for _ in range(4)] == [0, 1, 2, 0]
+    for partition in range(3):
+        store.ask(q.Publish(ORDERS, partition, canonical([Record(value=b"%d" % partition)])))
+    assert [(store.ask(fetch).partition, values_of(store.ask(fetch))) for _ in range(2)] == [(1, [b"2"]), (0, [b"1"])]
+    assert store.ask(q.FetchOffsets(ORDERS, GROUP)).offsets == {0: 1, 1: 1, 2: 1}
+
+
+@pytest.mark.parametrize(
+    "fetch",
+    [
+        q.Fetch(ORDERS, None, 0),
+        q.Fetch(ORDERS, None, q.Next(CONSUMER)),
+        q.Fetch(ORDERS, None, q.Next(GROUP), reader=CONSUMER),
+    ],
+)
+def test_only_a_group_has_turns(store: Store, fetch: q.Fetch) -> None:
+    join(store)
+    assert store.fault(fetch) is Fault.INVALID_ARGUMENT
+
+
+def test_who_waits_at_a_partition_stays_there_as_long_as_it_is_its_own(store: Store) -> None:
+    join(store)
+    outcomes: list[Any] = []
+    waiting = store.backend.execute(q.Fetch(ORDERS, None, 0, wait=10.0, reader=GROUP), store.session)
+    assert isinstance(waiting, Deferred)
+    waiting.addBoth(outcomes.append)
+    assert store.ask(q.FetchOffsets(ORDERS, GROUP, (None,))).ends == {0: 0}
+    store.put(b"a")
+    assert (outcomes[0].partition, values_of(outcomes[0])) == (0, [b"a"])
+    assert store.ask(q.FetchOffsets(ORDERS, GROUP, (None,))).ends == {0: 1}
+
+
+def test_who_waits_at_a_partition_that_becomes_anothers_goes_on_elsewhere(store: Store) -> None:
+    join(store, 2)
+    outcomes: list[Any] = []
+    fetch = q.Fetch(ORDERS, None, 0, wait=10.0, reader=GROUP)
+    assert store.ask(q.Fetch(ORDERS, None, 0, reader=GROUP)).partition == 0
+    waiting = store.backend.execute(fetch, store.session)
+    assert isinstance(waiting, Deferred)
+    waiting.addBoth(outcomes.append)
+    store.backend.execute(q.JoinGroup(ORDERS, GROUP.name, "z", q.WhileConnected()), Session(2))
+    store.ask(q.Publish(ORDERS, 1, canonical([Record(value=b"theirs")])))
+    assert outcomes == [], "no record is handed to two members"
+    store.put(b"mine")
+    assert (outcomes[0].partition, values_of(outcomes[0])) == (0, [b"mine"])
 
 
 # -- waiting
@@ -418,7 +504,7 @@ class Disk:
         self.reads: list[tuple[int, Deferred[Batches]]] = []
         self.seeks: list[Deferred[int]] = []
         self.turn: int | None = None
-        self.fetching = Fetching(self.state, self, self.clock, self.write, lambda command, session: self.turn)
+        self.fetching = Fetching(self.state, self, self.clock, self.write, lambda command, session, again: self.turn)
         self.write(q.CreateTopic(ORDERS, 1), self.session)
 
     def write(self, command: Command, session: Session) -> Reply:

@@ -730,14 +730,123 @@ def test_a_copy_of_a_closed_directory_is_as_good(files: Files, tmp_path: Path) -
     copy.close()
 
 
+# -- the order of what one session asks
+
+
+def pipelined(driver: Driver, *commands: Command) -> list[Any]:
+    """What each is answered, of commands that are all asked before any answer."""
+    return [driver.outcome(deferred) for deferred in [driver.begin(command) for command in commands]]
+
+
+MINE = q.JoinGroup(ORDERS, "g", "", q.WhileConnected())
+READ = q.Fetch(ORDERS, None, 0, reader=GROUP)
+HELD = q.FetchOffsets(ORDERS, GROUP, (None,))
+
+
+def commit_held(offset: int) -> q.CommitOffsets:
+    return q.CommitOffsets(ORDERS, GROUP, {None: offset}, bounded=True)
+
+
+def test_a_commit_behind_a_fetch_and_a_write_is_of_the_partition_that_was_fetched(files: Files) -> None:
+    driver = files.open()
+    driver.ask(q.CreateTopic(ORDERS, 3))
+    driver.ask(MINE)
+    answers = pipelined(
+        driver,
+        *(publish(b"a", partition=partition) for partition in range(3)),
+        *(READ, commit_held(1), READ, HELD, READ, publish(b"b", partition=2), commit_held(1), HELD),
+    )
+    assert [answers[at].partition for at in (3, 5, 7)] == [0, 1, 2]
+    assert all(rows_of(answers[at]) for at in (3, 5, 7))
+    assert answers[4] == answers[9] == Done()
+    assert answers[6] == CommittedOffsets({}, {1: 1})
+    assert answers[10].offsets == {2: 1}
+    assert driver.ask(q.FetchOffsets(ORDERS, GROUP)).offsets == {0: 1, 2: 1}
+
+
+def test_what_was_asked_first_looks_first_also_where_it_waits_for_more_than_one_write(files: Files) -> None:
+    """The fetch has to wait for the join before it, which writes; the commit came behind a write of before that."""
+    driver = files.open()
+    driver.ask(q.CreateTopic(ORDERS, 2))
+    for _ in range(20):
+        answers = pipelined(driver, publish(b"a"), MINE, READ, publish(b"b"), commit_held(1), HELD, q.EndSession())
+        assert (answers[2].partition, answers[4], answers[5].offsets) == (0, Done(), {0: 1})
+        assert driver.ask(q.ListMemberships()).memberships == ()
+
+
+def test_what_is_asked_from_inside_an_answer_stands_behind_what_was_asked_before(files: Files) -> None:
+    """As a connection does that may not have more under way: with an answer it goes on to the next command."""
+    driver = files.open()
+    driver.ask(q.CreateTopic(ORDERS, 2))
+    driver.ask(MINE)
+    behind: list[Deferred[Any]] = []
+    written = driver.begin(publish(b"a"))
+    written.addCallback(lambda reply: behind.append(driver.begin(commit_held(1))))
+    first, second = driver.begin(READ), driver.begin(READ)
+    second.addCallback(lambda reply: behind.append(driver.begin(HELD)))
+    for begun in (written, first, second):
+        driver.reactor.wait(begun)
+    done, held = (driver.outcome(each) for each in behind)
+    assert done == (Fault.INVALID_OFFSET, {}), "of partition 1, in which there is nothing"
+    assert held == CommittedOffsets({}, {1: 0})
+
+
+def test_a_fenced_commit_of_what_is_held_waits_for_the_fetch_before_it(files: Files) -> None:
+    driver = files.open()
+    driver.ask(q.CreateTopic(ORDERS, 2))
+    joined = driver.ask(q.JoinGroup(ORDERS, "g", "a", q.WhileConnected()))
+    assert driver.ask(READ).partition == 0
+    fenced = q.CommitOffsets(ORDERS, GROUP, {None: 1}, "a", joined.generation)
+    answers = pipelined(driver, publish(b"a", partition=1), READ, fenced)
+    assert (answers[1].partition, answers[2]) == (1, Done())
+    assert driver.ask(q.FetchOffsets(ORDERS, GROUP)).offsets == {1: 1}
+
+
+def test_commits_are_not_held_up_by_what_waits_to_read(files: Files) -> None:
+    """Fenced commits that may be made at once are, and who waits for what was before them does not wait for them."""
+    driver = files.open()
+    driver.ask(q.CreateTopic(ORDERS, 1))
+    joined = driver.ask(q.JoinGroup(ORDERS, "g", "a", q.WhileConnected()))
+    order: list[str] = []
+    done: Deferred[None] = Deferred()
+
+    def commit(at: int) -> None:
+        fenced = q.CommitOffsets(ORDERS, GROUP, {0: at}, "a", joined.generation)
+        driver.begin(fenced).addCallback(lambda reply: committed(at))
+
+    def committed(at: int) -> None:
+        order.append(f"commit {at}")
+        commit(at + 1) if at < 5 else done.callback(None)
+
+    commit(0)
+    driver.begin(HELD).addErrback(lambda failure: order.append("read"))
+    driver.reactor.wait(done)
+    assert order[:2] == ["commit 0", "read"]
+
+
+def test_what_stands_behind_a_join_that_makes_its_topic_finds_the_group(files: Files) -> None:
+    driver = files.open()
+    join = q.JoinGroup(ORDERS, "g", "", q.WhileConnected(), create=2)
+    described = pipelined(driver, q.CreateNamespace("n"), join, q.DescribeGroup(ORDERS, "g"))[2]
+    assert [member.assignment for member in described.members] == [(0, 1)]
+
+
+def test_a_session_whose_line_is_empty_waits_for_nothing(files: Files) -> None:
+    driver = files.open()
+    pipelined(driver, q.CreateTopic(ORDERS, 1), MINE, READ, commit_held(0))
+    assert driver.begin(q.Ping()).called
+    backend = driver.backend
+    assert isinstance(backend, SqliteBackend)
+    assert (backend._lines, backend._newest) == ({}, {})
+
+
 def test_what_stands_behind_a_read_that_writes_sees_what_it_wrote(files: Files) -> None:
     driver = files.open()
     driver.ask(q.CreateTopic(ORDERS, 1))
     member = q.JoinGroup(ORDERS, "g", "a", q.Heartbeats(10.0))
     commit = q.CommitOffsets(ORDERS, q.Group("g"), {0: 1}, "a", 1)
     asked = (publish(b"a"), member, q.Heartbeat(ORDERS, "g", "a", 1), commit, q.FetchOffsets(ORDERS, q.Group("g")))
-    answers = [driver.outcome(deferred) for deferred in [driver.begin(command) for command in asked]]
-    assert answers[1:] == [Joined("a", 1, (0,)), Done(), Done(), CommittedOffsets({0: 1})]
+    assert pipelined(driver, *asked)[1:] == [Joined("a", 1, (0,)), Done(), Done(), CommittedOffsets({0: 1}, {0: 1})]
 
 
 def test_partitions_beyond_what_positions_can_hold_are_refused(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,6 +48,19 @@ class Room:
     def sync(self, member: str, generation: int, now: float = 0.0) -> Joined:
         return self.coordinator.sync(q.SyncGroup(TOPIC, "g", member, generation), now)[0]
 
+    def leave(self, member: str, now: float = 0.0, *, session: int = 0, generation: int | None = None) -> None:
+        self.keep(self.coordinator.leave(q.LeaveGroup(TOPIC, "g", member, generation), session, now))
+
+    def turn(self, session: int, again: int | None = None) -> int | None:
+        return self.coordinator.turn(TOPIC, "g", session, 0.0, again)
+
+    def held(self, session: int) -> int:
+        return self.coordinator.held(TOPIC, "g", session, 0.0)
+
+    def bound(self, session: int | None = None) -> list[tuple[int, str, str]]:
+        """(session, topic, group) of the members that live with a connection."""
+        return sorted((id, group.topic.name, group.name) for id, group in self.coordinator.memberships(session))
+
     def commit(self, member: str, generation: int, partition: int, now: float = 0.0) -> None:
         self.coordinator.check(q.CommitOffsets(TOPIC, q.Group("g"), {partition: 1}, member, generation), now)
 
@@ -135,9 +148,9 @@ def test_a_connected_member_needs_no_heartbeat_and_ends_with_its_connection() ->
     assert room.join("a", 1e6, session=7).generation == 2
     assert [group.generation for group in room.coordinator.end(7, 1e6)] == [3]
     assert room.coordinator.end(7, 1e6) == []
-    assert room.coordinator.turn(TOPIC, "g", 8, 1e6) == 0
+    assert room.turn(8) == 0
     with refused(Fault.NOT_A_MEMBER):
-        room.coordinator.turn(TOPIC, "g", 7, 1e6)
+        room.turn(7)
 
 
 def test_a_member_that_moved_to_another_connection_does_not_end_with_its_first() -> None:
@@ -145,29 +158,171 @@ def test_a_member_that_moved_to_another_connection_does_not_end_with_its_first()
     room.join("a", session=7)
     room.join("a", session=8)
     assert room.coordinator.end(7, 0.0) == []
-    assert room.coordinator.turn(TOPIC, "g", 8, 0.0) == 0
+    assert room.turn(8) == 0
 
 
 def test_turns_go_round_what_a_member_owns() -> None:
     room = Room()
     room.join("a", session=7)
-    assert [room.coordinator.turn(TOPIC, "g", 7, 0.0) for _ in range(4)] == [0, 1, 2, 0]
+    assert [room.turn(7) for _ in range(4)] == [0, 1, 2, 0]
     for session in range(8, 12):
         room.join(str(session), session=session)
-    assert room.coordinator.turn(TOPIC, "g", 7, 0.0) is None, "more members than partitions"
+    assert room.turn(7) is None, "more members than partitions"
+
+
+def test_a_turn_can_be_had_again_as_long_as_its_partition_is_owned() -> None:
+    room = Room()
+    room.join("a", session=7)
+    assert [room.turn(7), room.turn(7), room.turn(7, again=0), room.held(7), room.turn(7)] == [0, 1, 0, 0, 2]
+    room.join("b", session=8)
+    assert room.turn(7, again=2) in (0, 1), "that is the other's now"
+
+
+# -- the partition that a member was given last
+
+
+def test_a_member_holds_what_its_last_turn_was() -> None:
+    room = Room()
+    room.join("a", session=7)
+    for _ in range(4):
+        assert room.turn(7) == room.held(7) == room.held(7)
+
+
+def test_two_members_of_two_connections_hold_partitions_of_their_own() -> None:
+    room = Room(4)
+    room.join("", session=7)
+    room.join("", session=8)
+    turns = [(room.turn(7), room.turn(8)) for _ in range(2)]
+    assert turns == [(0, 2), (1, 3)]
+    assert (room.held(7), room.held(8)) == (1, 3)
+    with refused(Fault.NOT_A_MEMBER):
+        room.held(9)
+
+
+def test_who_has_read_nothing_holds_nothing() -> None:
+    room = Room()
+    with refused(Fault.NO_SUCH_GROUP):
+        room.held(7)
+    room.join("a")
+    with refused(Fault.NOT_A_MEMBER):
+        room.held(7)
+    room.join("b", session=7)
+    with refused(Fault.NO_SUCH_PARTITION) as nothing:
+        room.held(7)
+    assert nothing.value.facts == {"partition": 0, "partitions": 3}
+
+
+def test_what_was_read_before_a_change_of_hands_does_not_count_for_another_partition() -> None:
+    room = Room(2)
+    room.join("b", session=8)
+    assert [room.turn(8), room.turn(8), room.turn(8)] == [0, 1, 0]
+    room.join("a", session=7)  # which takes partition 0
+    with refused(Fault.NO_SUCH_PARTITION):
+        room.held(8)
+    assert room.turn(8) == room.held(8) == 1
+    room.leave("", session=7)
+    assert room.held(8) == 1, "that is still its own"
+
+
+def test_a_member_that_comes_again_holds_nothing_of_before() -> None:
+    room = Room()
+    room.join("a", session=7)
+    room.turn(7)
+    room.leave("a")
+    room.join("a", session=7)
+    with refused(Fault.NO_SUCH_PARTITION):
+        room.held(7)
+
+
+# -- members without a name
+
+
+def test_a_connection_that_joins_again_is_the_member_it_was() -> None:
+    room = Room()
+    first = room.join("", session=7)
+    assert first == Joined("member-0001", 1, (0, 1, 2))
+    assert room.join("", session=7) == first, "and the generation is the same"
+    assert room.join("", session=8) == Joined("member-0002", 2, (2,))
+    assert room.join("", session=7) == Joined("member-0001", 2, (0, 1))
+
+
+def test_a_connection_whose_member_has_a_name_finds_it_without() -> None:
+    room = Room()
+    assert room.join("a", session=7) == room.join("", session=7) == Joined("a", 1, (0, 1, 2))
+
+
+def test_members_that_live_by_heartbeats_are_others_each_time() -> None:
+    room = Room()
+    assert [room.join("").member for _ in range(2)] == ["member-0001", "member-0002"]
+
+
+def test_a_connection_leaves_without_a_name_and_takes_nobody_else_with_it() -> None:
+    room = Room()
+    for session in (7, 8):
+        room.join("", session=session)
+    room.leave("", session=7)
+    assert room.bound() == [(8, "orders", "g")]
+    assert [room.turn(8) for _ in range(3)] == [0, 1, 2]
+    with refused(Fault.NOT_A_MEMBER):
+        room.leave("", session=7)
+    room.join("a")
+    with refused(Fault.NOT_A_MEMBER):
+        room.leave("")
+
+
+def test_who_says_a_generation_leaves_in_that_alone() -> None:
+    room = Room()
+    room.join("", session=7)
+    room.join("", session=8)
+    with refused(Fault.STALE_GENERATION):
+        room.leave("", session=7, generation=1)
+    room.leave("", session=7, generation=2)
+    assert room.bound() == [(8, "orders", "g")]
+
+
+# -- which connections are members
+
+
+def test_memberships_are_those_of_members_that_live_with_a_connection() -> None:
+    room = Room()
+    assert room.bound() == []
+    room.join("a")
+    room.join("", session=7)
+    room.join("b", session=7)
+    room.join("", session=8)
+    room.join("", session=7, topic=OTHER)
+    assert room.bound() == [(7, "bills", "g"), (7, "orders", "g"), (8, "orders", "g")]
+    assert room.bound(7) == [(7, "bills", "g"), (7, "orders", "g")]
+    assert room.bound(9) == []
+
+
+def test_memberships_end_with_the_member_the_connection_and_the_group() -> None:
+    room = Room()
+    for session, topic in ((7, TOPIC), (7, OTHER), (8, TOPIC), (9, OTHER)):
+        room.join("", session=session, topic=topic)
+    room.leave("", session=7)
+    assert (room.bound(7), len(room.bound())) == ([(7, "bills", "g")], 3)
+    room.coordinator.end(8, 0.0)
+    assert room.bound() == [(7, "bills", "g"), (9, "bills", "g")]
+    other = room.state.topic(OTHER)
+    room.coordinator.forget(other.namespace.id, other.id)
+    assert room.bound() == room.bound(7) == []
+    room.join("", session=9, topic=OTHER)
+    assert room.bound() == [(9, "bills", "g")], "it came again, without its members"
+    assert room.bound(7) == []
 
 
 def test_leaving_works_by_the_name_a_member_gave_or_the_one_it_got() -> None:
     room = Room()
     for _ in range(3):
         room.join("c1", distinct=True)
-    room.coordinator.leave(q.LeaveGroup(TOPIC, "g", "c1"), 0.0)
+    room.leave("c1")
     assert sorted(room.coordinator.living(room.state.topic(TOPIC), "g", 0.0).members) == ["c1-0001", "c1-0002"]  # type: ignore[union-attr]
-    room.coordinator.leave(q.LeaveGroup(TOPIC, "g", "c1-0001", 4), 0.0)
+    room.leave("c1-0001", generation=4)
     with refused(Fault.NOT_A_MEMBER):
-        room.coordinator.leave(q.LeaveGroup(TOPIC, "g", "c1-0001"), 0.0)
+        room.leave("c1-0001")
     with refused(Fault.STALE_GENERATION):
-        room.coordinator.leave(q.LeaveGroup(TOPIC, "g", "c1-0002", 4), 0.0)
+        room.leave("c1-0002", generation=4)
 
 
 def test_one_name_may_serve_two_topics_unless_a_member_wants_it_for_one() -> None:
@@ -237,6 +392,7 @@ class Mixed(RuleBasedStateMachine):
         self.generations = [0]
 
     members = st.sampled_from(["a", "b", "c", "d"])
+    sessions = st.integers(1, 4)
 
     @rule(
         member=members,
@@ -268,14 +424,37 @@ class Mixed(RuleBasedStateMachine):
         assert partition in known.assignment
         assert known.generation == self.group().generation
 
-    @rule(member=members)
-    def leave(self, member: str) -> None:
+    @rule(session=sessions)
+    def join_without_a_name(self, session: int) -> None:
+        """Once a member, a connection stays the same one."""
+        bound = self.bound(session)
+        joined = self.room.join("", self.now, session=session)
+        assert joined.member in bound or not bound
+        self.note(joined)
+
+    @rule(member=members | st.just(""), session=sessions)
+    def leave(self, member: str, session: int) -> None:
+        bound = self.bound(session)
         try:
-            self.room.keep(self.room.coordinator.leave(q.LeaveGroup(TOPIC, "g", member), self.now))
+            self.room.leave(member, self.now, session=session)
         except CommandFailed as failure:
             assert failure.fault in (Fault.NOT_A_MEMBER, Fault.NO_SUCH_GROUP)
+            assert member or not bound
+        else:
+            assert member or bound > self.bound(session)
 
-    @rule(session=st.integers(1, 4))
+    @rule(session=sessions)
+    def read(self, session: int) -> None:
+        """What a connection is given is its own, and is held until it is another's."""
+        try:
+            given = self.room.coordinator.turn(TOPIC, "g", session, self.now)
+        except CommandFailed as failure:
+            assert failure.fault in (Fault.NOT_A_MEMBER, Fault.NO_SUCH_GROUP)
+            assert not self.bound(session)
+            return
+        assert given is None or self.room.coordinator.held(TOPIC, "g", session, self.now) == given
+
+    @rule(session=sessions)
     def hang_up(self, session: int) -> None:
         for group in self.room.coordinator.end(session, self.now):
             self.room.keep(group)
@@ -301,6 +480,23 @@ class Mixed(RuleBasedStateMachine):
         assert set(group.assignment) == set(group.members)
         assert group.generation >= self.generations[-1], "a generation only rises"
         self.generations.append(group.generation)
+
+    @invariant()
+    def what_is_held_is_owned_and_who_is_bound_is_listed(self) -> None:
+        group = self.group()
+        if group is None:
+            return
+        for member, partition in group.given.items():
+            assert partition in group.assignment[member]
+        listed = {id for id, listed in self.room.coordinator.memberships(None) if listed is group}
+        assert listed == {at.session for at in group.members.values()} - {None}
+        assert all((id, group) in self.room.coordinator.memberships(id) for id in listed)
+
+    def bound(self, session: int) -> set[str]:
+        """Members that live with a connection."""
+        group = self.group()
+        members = {} if group is None else group.members
+        return {name for name, at in members.items() if at.session == session}
 
     def note(self, joined: Joined) -> None:
         """No partition is handed to two members of one generation."""

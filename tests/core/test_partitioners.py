@@ -57,7 +57,8 @@ LARGE = 1 << 200
     [
         ("fnv1a_32", b"k1", 0x983D80C1),
         ("fnv1a_64", b"k1", 0x08BE0F07B56224C1),
-        ("murmur3", b"k1", 0xF51EAA11E82EF5188FF1825F5A8325FA),
+        ("murmur3", b"k1", 0xF51EAA11E82EF5188FF1825F5A8325FA - 1),
+        ("xxh32_from_1", b"k1", 0x06C1973E - 1),
         ("xxh32", b"k1", 0x06C1973E),
         ("xxh32", b"key-1", 0x39636A09),
         ("xxh32", b"", 0x02CC5D05),  # xxHash's own test, seed 0
@@ -66,6 +67,20 @@ LARGE = 1 << 200
 def test_each_name_stands_for_its_hash(name: str, key: bytes, value: int) -> None:
     assert PARTITIONERS[name](key, LARGE) == value
     assert PARTITIONERS[name](key, 7) == value % 7
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "of_3", "of_10"),
+    [
+        ("murmur3", b"k1", 2, 6),
+        ("murmur3", b"key-1", 1, 8),
+        ("xxh32_from_1", b"k1", 1, 2),
+        ("xxh32_from_1", b"k0", 3, 5),
+    ],
+)
+def test_where_partitions_count_from_1_no_remainder_is_the_last(name: str, key: bytes, of_3: int, of_10: int) -> None:
+    assert PARTITIONERS[name](key, 3) == of_3 - 1
+    assert PARTITIONERS[name](key, 10) == of_10 - 1
 
 
 @given(st.sampled_from(sorted(PARTITIONERS)), st.binary(max_size=40), st.integers(1, 100_000))

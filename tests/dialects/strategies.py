@@ -118,24 +118,28 @@ def commands(wide: bool = False) -> dict[type[c.Command], Commands]:
     w = Words(wide)
     number, flag = w.number, st.booleans()
     liveness = st.builds(c.Heartbeats, seconds) | st.builds(c.WhileConnected)
+    member = st.just("") | w.name
     equal = st.builds(c.IfEquals, w.octets)
     put_if = st.builds(c.Anyhow) | st.builds(c.IfAbsent) | st.builds(c.IfPresent) | equal
     exists = st.sampled_from(c.IfExists)
-    offsets = st.dictionaries(number, number, max_size=4)
-    partitions = st.lists(number, max_size=4).map(tuple)
+    known = maybe(number) if wide else number  # None = the one that a member was last given
+    offsets = st.dictionaries(known, number, max_size=4)
+    partitions = st.lists(known, max_size=4).map(tuple)
     assignor = st.sampled_from(["", "range", "round_robin"])
     keys = maybe(st.lists(w.octets, max_size=3).map(tuple))
     fields: dict[type[c.Command], tuple[st.SearchStrategy[object], ...]] = {
         c.Ping: (),
         c.Authenticate: (st.sampled_from(["plain", "token"]), w.name, w.name),
+        c.Logout: (),
         c.Describe: (),
         c.ListSessions: (),
         c.DescribeSession: (maybe(number),),
+        c.ListMemberships: (maybe(number),),
         c.EndSession: (),
         c.CreateNamespace: (w.name, maybe(ids)),
         c.DeleteNamespace: (w.reference,),
         c.ListNamespaces: (),
-        c.DescribeNamespace: (w.reference,),
+        c.DescribeNamespace: (w.reference, flag),
         c.CreateTopic: (w.topic, number, w.settings if wide else st.just(c.TopicSettings()), exists, maybe(ids)),
         c.AlterTopic: (w.topic, w.settings, maybe(w.name)),
         c.DeleteTopic: (w.topic,),
@@ -144,20 +148,20 @@ def commands(wide: bool = False) -> dict[type[c.Command], Commands]:
         c.CreatePartitions: (w.topic, number),
         c.DeletePartitions: (w.topic, number),
         c.Publish: (w.topic, w.to, w.batch, st.sampled_from(c.Acks), number),
-        c.Fetch: (w.topic, maybe(number), w.start, number, number, seconds, flag, number),
+        c.Fetch: (w.topic, maybe(number), w.start, number, number, seconds, flag, number, maybe(w.reader)),
         c.Follow: (w.topic, number, w.start, number, number),
         c.LatestOffsets: (w.topic, maybe(number)),
-        c.CommitOffsets: (w.topic, w.reader, offsets, maybe(w.name), maybe(number), flag),
+        c.CommitOffsets: (w.topic, w.reader, offsets, maybe(w.name), maybe(number), flag, flag),
         c.FetchOffsets: (w.topic, w.reader, maybe(partitions)),
         c.DeleteOffsets: (w.topic, w.reader, partitions),
         c.CreateGroup: (w.topic, w.name, maybe(ids), exists, flag),
         c.DeleteGroup: (w.topic, w.reference),
         c.ListGroups: (w.namespace, maybe(w.reference)),
         c.DescribeGroup: (w.topic, w.reference),
-        c.JoinGroup: (w.topic, w.reference, w.name, liveness, assignor, flag, maybe(number), number, flag, flag),
+        c.JoinGroup: (w.topic, w.reference, member, liveness, assignor, flag, maybe(number), number, flag, flag),
         c.SyncGroup: (w.topic, w.reference, w.name, number),
         c.Heartbeat: (w.topic, w.reference, w.name, number),
-        c.LeaveGroup: (w.topic, w.reference, w.name, maybe(number)),
+        c.LeaveGroup: (w.topic, w.reference, member, maybe(number)),
         c.MapPut: (w.topic, w.octets, w.octets, seconds, put_if),
         c.MapGet: (w.topic, w.octets),
         c.MapRemove: (w.topic, w.octets, st.builds(c.Anyhow) | equal),
@@ -185,25 +189,29 @@ def replies(wide: bool = False) -> dict[type[r.Reply], st.SearchStrategy[r.Reply
     def many(strategy: st.SearchStrategy[object]) -> st.SearchStrategy[tuple[object, ...]]:
         return st.lists(strategy, max_size=3).map(tuple)
 
-    session = st.builds(r.SessionDescription, n, name, name, name, maybe(name), n)
-    namespace = st.builds(r.NamespaceDescription, n, name, n, n, n, n)
+    percent = st.floats(0, 100)
+    process = st.builds(r.ProcessDescription, n, percent, percent, n, n, n, n, n, name, name, name, name, n)
+    memberships = many(st.builds(r.MembershipDescription, n, n, n, n))
+    session = st.builds(r.SessionDescription, n, name, name, name, maybe(name), n, memberships, n)
     partition = st.builds(r.PartitionDescription, n, n, n, n, n)
     settings = w.settings if wide else st.just(c.TopicSettings())
     topic = st.builds(r.TopicDescription, name, name, n, n, settings, many(partition))
+    namespace = st.builds(r.NamespaceDescription, n, name, n, n, n, n, many(topic))
     member = st.builds(r.MemberDescription, name, many(n), n, maybe(n))
     group = st.builds(r.GroupDescription, name, name, name, n, n, n, many(member), n)
     batch = stored(wide_records if wide else plain_records)
     fields: dict[type[r.Reply], tuple[st.SearchStrategy[object], ...]] = {
         r.Done: (),
         r.Authenticated: (name, n),
-        r.NodeDescription: (name, name, name, n, n, n, n, n, n, n),
+        r.NodeDescription: (name, name, name, n, n, n, n, n, n, n, n, maybe(process)),
         r.Sessions: (many(session),),
+        r.Memberships: (memberships,),
         r.Namespaces: (many(namespace),),
         r.Topics: (many(topic),),
         r.Published: (n, n, n, flag),
         r.Records: (n, n, n, many(batch)),
         r.Offsets: (n, many(st.builds(r.PartitionOffsets, n, n, n))),
-        r.CommittedOffsets: (st.dictionaries(n, n, max_size=4),),
+        r.CommittedOffsets: (st.dictionaries(n, n, max_size=4), st.dictionaries(n, n, max_size=4)),
         r.Groups: (many(group),),
         r.Joined: (name, n, many(n), flag),
         r.MapValue: (maybe(octets),),

@@ -27,6 +27,8 @@ NAMES = names()
 more = settings(max_examples=3 * settings().max_examples)
 
 FACTS: dict[Fault, dict[str, int | str]] = {
+    Fault.NAMESPACE_EXISTS: {"taken": "id"},
+    Fault.TOPIC_EXISTS: {"taken": "id"},
     Fault.NO_SUCH_PARTITION: {"partition": 7, "partitions": 3},
     Fault.FEWER_PARTITIONS: {"current": 3, "requested": 2},
     Fault.OFFSET_GONE: {"requested": 1, "earliest": 5, "latest": 9},

@@ -621,6 +621,7 @@ def test_a_client_keeps_the_limits_that_the_wire_cannot_say() -> None:
         Fetch(ORDERS, None, 0),
         Fetch(ORDERS, 0, First()),
         Fetch(ORDERS, 0, 0, commit=True),
+        Fetch(ORDERS, 0, 0, commit=True, reader=Group("g")),
         JoinGroup(ORDERS, "g", "c", WhileConnected()),
         JoinGroup(ORDERS, "g", "c", Heartbeats(), distinct=True),
         JoinGroup(ORDERS, "g", "c", Heartbeats(), "sticky"),
@@ -628,11 +629,14 @@ def test_a_client_keeps_the_limits_that_the_wire_cannot_say() -> None:
         LeaveGroup(ORDERS, "g", "c"),
         CommitOffsets(ORDERS, Consumer("c"), {0: 1}),
         CommitOffsets(ORDERS, Group("g"), {0: 1, 1: 1}),
+        CommitOffsets(ORDERS, Group("g"), {None: 1}),
         CommitOffsets(ORDERS, Group("g"), {0: 1}, rising=True),
+        CommitOffsets(ORDERS, Group("g"), {0: 1}, bounded=True),
         CommitOffsets(ORDERS, Group("g"), {0: 1}, member="c"),
         CommitOffsets(ORDERS, Group("g"), {0: 1}, generation=1),
         FetchOffsets(ORDERS, Group("g")),
         FetchOffsets(ORDERS, Group("g"), (0, 1)),
+        FetchOffsets(ORDERS, Group("g"), (None,)),
     ],
 )
 def test_what_v1_has_no_words_for_is_unsupported(command: Command) -> None:

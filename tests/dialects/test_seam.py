@@ -7,7 +7,6 @@ that is pushed, kept alive, ended and replaced (Cursus).
 from __future__ import annotations
 
 import struct
-from collections import defaultdict
 from collections.abc import Mapping
 from typing import cast
 
@@ -23,12 +22,24 @@ from gateway.core import commands as q
 from gateway.core.commands import Command, Session
 from gateway.core.faults import CommandFailed, Fault
 from gateway.core.records import Encoding, Record, RecordBatch, canonical
-from gateway.core.replies import Done, Joined, MapChanged, Outcome, Published, Records, Reply, Topics
+from gateway.core.replies import (
+    CommittedOffsets,
+    Done,
+    Joined,
+    MapChanged,
+    Memberships,
+    Outcome,
+    Published,
+    Records,
+    Reply,
+    Topics,
+)
 from gateway.dialects import Call, Dialect, Listener, Refusal, Request, ServerSession, Settings, Tag, Terms
 from net.peers import Client, Node, Peer
 
 ORDERS = q.Topic("default", "orders")
 TEAM = q.Group("team")
+JOIN = q.JoinGroup(ORDERS, "team", "", q.WhileConnected())
 MALFORMED = Refusal(CommandFailed(Fault.MALFORMED))
 HEAD = struct.Struct(">IHI")
 MAP_CAS = 7
@@ -36,34 +47,22 @@ KEEPALIVE = b"\0\0\0\0"
 QUIET_SECONDS = 5.0
 
 
-# -- a backend with groups and tables, over one that has none
+# -- a backend with tables, over one that has none
 
 
 @implementer(IBackend)
-class Groups:
-    """Members live as long as their session; compare-and-set is decided at once and answered when the test says so."""
+class Tables:
+    """Compare-and-set is decided at once and answered when the test says so."""
 
     durability = "memory"
 
     def __init__(self, memory: MemoryBackend) -> None:
         self._memory = memory
-        self.members: dict[str, list[Session]] = defaultdict(list)
-        self._turns: dict[Session, int] = defaultdict(int)
         self._table: dict[bytes, bytes] = {}
         self.decided: list[tuple[Deferred[Reply], Reply]] = []
 
     def execute(self, command: Command, session: Session) -> Reply | Deferred[Reply]:
         match command:
-            case q.JoinGroup(group=str(group), liveness=q.WhileConnected()):
-                self.members[group].append(session)
-                return Joined(f"member-{session.id}", len(self.members[group]), self.assigned(group, session))
-            case q.EndSession():
-                for members in self.members.values():
-                    members[:] = [member for member in members if member is not session]
-            case q.Fetch(partition=None, start=q.Next(reader=q.Group(str(group)))):
-                return self._memory.execute(
-                    msgspec.structs.replace(command, partition=self._next(group, session)), session
-                )
             case q.MapPut(only=q.IfEquals(value=expected)):
                 held = self._table.get(command.key)
                 if held == expected:
@@ -78,17 +77,6 @@ class Groups:
 
     def close(self) -> None:
         pass
-
-    def assigned(self, group: str, session: Session) -> tuple[int, ...]:
-        members = self.members[group]
-        return tuple(range(members.index(session), 4, len(members)))
-
-    def _next(self, group: str, session: Session) -> int:
-        if session not in self.members[group]:
-            raise CommandFailed(Fault.NOT_A_MEMBER, member="")
-        assigned = self.assigned(group, session)
-        self._turns[session] += 1
-        return assigned[self._turns[session] % len(assigned)]
 
     def _later(self, reply: Reply) -> Deferred[Reply]:
         self.decided.append((Deferred(), reply))
@@ -121,6 +109,9 @@ def show(request: Request | Refusal, outcome: Outcome, terms: Terms) -> bytes:
             return frame(b"ERR " + outcome.fault.name.encode())
         case Joined():
             return frame(b"OK " + b" ".join(b"%d" % partition for partition in outcome.assignment))
+        case CommittedOffsets():
+            said = [b"%d:%d/%d" % (at, outcome.offsets.get(at, 0), end) for at, end in outcome.ends.items()]
+            return frame(b"OK " + b",".join(said))
         case Records():
             values = [b"%d:%b" % (outcome.partition, value) for value in values_of(*outcome.batches)]
             return frame(b"OK " + b",".join(values))
@@ -138,9 +129,17 @@ def not_a_client(*told: object) -> bytes:
 def read_group(data: bytes, terms: Terms) -> Request | Refusal:
     match data[4:].split(b" "):
         case [b"JOIN"]:
-            return Request(q.JoinGroup(ORDERS, TEAM.name, "", q.WhileConnected()))
+            return Request(JOIN)
+        case [b"LEAVE"]:
+            return Request(q.LeaveGroup(ORDERS, TEAM.name, ""))
         case [b"POLL"]:
             return Request(q.Fetch(ORDERS, None, q.Next(TEAM), max_records=1, commit=True))
+        case [b"POLL", offset]:
+            return Request(q.Fetch(ORDERS, None, int(offset), max_records=1, reader=TEAM))
+        case [b"DONE", offset]:
+            return Request(q.CommitOffsets(ORDERS, TEAM, {None: int(offset)}, bounded=True))
+        case [b"WHERE"]:
+            return Request(q.FetchOffsets(ORDERS, TEAM, (None,)))
         case [b"PUT", partition, value]:
             return Request(q.Publish(ORDERS, int(partition), canonical([Record(value=value)])))
     return MALFORMED
@@ -257,14 +256,14 @@ STREAMING = msgspec.structs.replace(
 )
 
 
-def node(dialect: str | Dialect) -> tuple[Node, Groups]:
+def node(dialect: str | Dialect) -> tuple[Node, Tables]:
     clock = Clock()
-    backend = Groups(MemoryBackend(clock))
+    backend = Tables(MemoryBackend(clock))
     backend.execute(q.CreateTopic(ORDERS, 4), Session(0))
     return Node(backend, dialect, clock), backend
 
 
-def put(backend: Groups, value: bytes, partition: int = 0) -> None:
+def put(backend: Tables, value: bytes, partition: int = 0) -> None:
     assert isinstance(
         backend.execute(q.Publish(ORDERS, partition, canonical([Record(value=value)])), Session(0)), Published
     )
@@ -278,31 +277,79 @@ def ask(peer: Peer, *bodies: bytes) -> list[bytes]:
 # -- a group of connections
 
 
+def members(backend: Tables) -> list[int]:
+    """The sessions that are members of a group."""
+    found = backend.execute(q.ListMemberships(), Session(0))
+    assert isinstance(found, Memberships)
+    return [membership.session for membership in found.memberships]
+
+
+def two_members(gateway: Node) -> tuple[Peer, Peer]:
+    """Connections that have joined; the first owns partitions 0 and 1, the second 2 and 3."""
+    peers = gateway.connect(), gateway.connect()
+    for peer in peers:
+        ask(peer, b"JOIN")
+    first, second = sorted(peers, key=lambda peer: ask(peer, b"JOIN"))
+    return first, second
+
+
 def test_two_connections_share_the_partitions_of_a_group() -> None:
     gateway, backend = node(GROUPED)
     for partition in range(4):
         put(backend, b"r%d" % partition, partition)
-    first, second = gateway.connect(), gateway.connect()
-    assert ask(first, b"JOIN") == [b"OK 0 1 2 3"]
-    assert ask(second, b"JOIN") == [b"OK 1 3"]
-    polled = [ask(peer, b"POLL", b"POLL", b"POLL") for peer in (first, second)]
-    assert sorted(polled[0]) == [b"OK ", b"OK 0:r0", b"OK 2:r2"]
-    assert sorted(polled[1]) == [b"OK ", b"OK 1:r1", b"OK 3:r3"]
+    first, second = two_members(gateway)
+    assert [ask(first, b"JOIN"), ask(second, b"JOIN")] == [[b"OK 0 1"], [b"OK 2 3"]]
+    assert ask(first, b"POLL", b"POLL", b"POLL") == [b"OK 0:r0", b"OK 1:r1", b"OK "]
+    assert ask(second, b"POLL", b"POLL", b"POLL") == [b"OK 2:r2", b"OK 3:r3", b"OK "]
+
+
+def test_joining_again_is_harmless() -> None:
+    gateway, backend = node(GROUPED)
+    peer = gateway.connect()
+    assert ask(peer, b"JOIN", b"JOIN", b"POLL", b"JOIN") == [b"OK 0 1 2 3", b"OK 0 1 2 3", b"OK ", b"OK 0 1 2 3"]
+    assert members(backend) == [1]
+    joined = backend.execute(JOIN, Session(1))
+    assert isinstance(joined, Joined)
+    assert joined.generation == 1
 
 
 def test_a_member_that_disconnects_leaves_its_partitions_to_the_others() -> None:
     gateway, backend = node(GROUPED)
-    put(backend, b"kept", 1)
-    first, second = gateway.connect(), gateway.connect()
-    assert ask(first, b"JOIN") + ask(second, b"JOIN") == [b"OK 0 1 2 3", b"OK 1 3"]
+    put(backend, b"kept", 3)
+    first, second = two_members(gateway)
+    assert members(backend) == [1, 2]
     second.lose()
-    assert [session.id for session in backend.members["team"]] == [1]
-    assert b"OK 1:kept" in ask(first, b"POLL", b"POLL", b"POLL", b"POLL")
+    assert len(members(backend)) == 1
+    assert b"OK 3:kept" in ask(first, b"POLL", b"POLL", b"POLL", b"POLL")
+
+
+def test_a_member_that_leaves_stays_connected_and_has_nothing_any_more() -> None:
+    gateway, backend = node(GROUPED)
+    first, second = two_members(gateway)
+    assert ask(first, b"LEAVE", b"LEAVE", b"POLL") == [b"OK", b"ERR NOT_A_MEMBER", b"ERR NOT_A_MEMBER"]
+    assert ask(second, b"JOIN") == [b"OK 0 1 2 3"]
+    first.lose()
+    assert len(members(backend)) == 1
 
 
 def test_who_has_not_joined_polls_nothing() -> None:
     gateway, _ = node(GROUPED)
-    assert ask(gateway.connect(), b"POLL", b"JOIN", b"POLL") == [b"ERR NOT_A_MEMBER", b"OK 0 1 2 3", b"OK "]
+    assert ask(gateway.connect(), b"POLL", b"JOIN", b"POLL") == [b"ERR NO_SUCH_GROUP", b"OK 0 1 2 3", b"OK "]
+    assert ask(gateway.connect(), b"POLL", b"DONE 0", b"WHERE") == [b"ERR NOT_A_MEMBER"] * 3
+
+
+def test_a_member_commits_where_it_polled_without_saying_where_that_was() -> None:
+    gateway, backend = node(GROUPED)
+    for partition in (0, 1, 1):
+        put(backend, b"v", partition)
+    peer = gateway.connect()
+    assert ask(peer, b"JOIN", b"WHERE", b"POLL 0", b"DONE 1", b"WHERE") == [
+        *(b"OK 0 1 2 3", b"ERR NO_SUCH_PARTITION"),
+        *(b"OK 0:v", b"OK", b"OK 0:1/1"),
+    ]
+    assert ask(peer, b"POLL 1", b"DONE 3", b"DONE 2", b"WHERE") == [
+        *(b"OK 1:v", b"ERR INVALID_OFFSET", b"OK", b"OK 1:2/2"),
+    ]
 
 
 # -- compare and set
@@ -449,13 +496,22 @@ def test_native_pushes_and_answers_share_a_connection() -> None:
 
 def test_native_compare_and_set_and_groups_reach_the_backend_as_they_were_meant() -> None:
     gateway, backend = node("native")
+    put(backend, b"v", 0)
     first, second = Client(gateway), Client(gateway)
-    join = q.JoinGroup(ORDERS, "team", "", q.WhileConnected())
-    assert first.ask(join) == Joined("member-1", 1, (0, 1, 2, 3))
-    assert second.ask(join) == Joined("member-2", 2, (1, 3))
-    polled = second.ask(q.Fetch(ORDERS, None, q.Next(TEAM), commit=True))
+    joined = first.ask(JOIN)
+    assert isinstance(joined, Joined)
+    assert (joined.generation, joined.assignment) == (1, (0, 1, 2, 3))
+    polled = first.ask(q.Fetch(ORDERS, None, q.First(), commit=True, reader=TEAM))
     assert isinstance(polled, Records)
-    assert polled.partition in (1, 3)
+    assert (polled.partition, values_of(*polled.batches)) == (0, [b"v"])
+    assert first.ask(q.FetchOffsets(ORDERS, TEAM, (None,))) == CommittedOffsets({0: 1}, {0: 1})
+    assert first.ask(q.CommitOffsets(ORDERS, TEAM, {None: 0})) == Done()
+    other = second.ask(JOIN)
+    assert isinstance(other, Joined)
+    assert (other.generation, len(other.assignment), other.member != joined.member) == (2, 2, True)
+    listed = second.ask(q.ListMemberships())
+    assert isinstance(listed, Memberships)
+    assert [membership.session for membership in listed.memberships] == [1, 2]
     (tag,) = first.begin(q.MapPut(ORDERS, b"k", b"v", only=q.IfEquals(b"old")))
     deferred, reply = backend.decided.pop()
     deferred.callback(reply)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import sys
 from collections import Counter
@@ -20,6 +21,7 @@ from zope.interface import implementer
 from backends.driving import Driver, Reactor
 from gateway.backends.interface import IBackend, IFollower
 from gateway.backends.memory import MemoryBackend
+from gateway.backends.sqlite import SqliteBackend
 from gateway.core import commands as q
 from gateway.core import replies as r
 from gateway.core.commands import Session
@@ -183,7 +185,105 @@ def test_offsets_are_copied_however_they_are_committed(pair: Pair) -> None:
     assert pair.ask(q.Fetch(TOPIC, 0, q.Next(q.Group("h")), commit=True)).batches
     for reader, offsets in ((q.Group("g"), {0: 1, 2: 5}), (q.Consumer("c"), {1: 7}), (q.Group("h"), {0: 1})):
         asked = q.FetchOffsets(TOPIC, reader, (0, 1, 2))
-        assert pair.two(asked) == pair.one(asked) == r.CommittedOffsets(offsets)
+        assert pair.two(asked) == pair.one(asked) == r.CommittedOffsets(offsets, {0: 1, 1: 0, 2: 0})
+
+
+# -- the partition that a member was given last, which only the first knows
+
+
+GROUP = q.Group("g")
+READ = q.Fetch(TOPIC, None, 0, reader=GROUP)
+
+
+def commit(offset: int, **more: Any) -> q.CommitOffsets:
+    return q.CommitOffsets(TOPIC, GROUP, {None: offset}, **more)
+
+
+def joined(pair: Pair) -> r.Joined:
+    """A member of the group, whose topic has two partitions with a record each."""
+    pair.ask(q.CreateTopic(TOPIC, 2))
+    for partition in (0, 1):
+        pair.publish(Record(value=b"v"), to=partition)
+    found = pair.ask(q.JoinGroup(TOPIC, "g", "m", q.WhileConnected()))
+    assert isinstance(found, r.Joined)
+    return found
+
+
+def offsets(pair: Pair) -> dict[int, int]:
+    """What is committed in both; fails if they differ."""
+    found = pair.one(q.FetchOffsets(TOPIC, GROUP))
+    assert pair.two(q.FetchOffsets(TOPIC, GROUP)) == found
+    assert isinstance(found, r.CommittedOffsets)
+    return found.offsets
+
+
+def test_a_commit_of_the_partition_held_is_copied_for_that_partition(pair: Pair) -> None:
+    generation = joined(pair).generation
+    pair.ask(READ)
+    assert pair.ask(commit(1, bounded=True)) == r.Done()
+    assert offsets(pair) == {0: 1}
+    pair.ask(READ)
+    assert pair.ask(commit(1, member="m", generation=generation)) == r.Done()
+    assert offsets(pair) == {0: 1, 1: 1}
+    assert pair.ask(q.CommitOffsets(TOPIC, GROUP, {None: 0, 0: 0})) == r.Done()
+    assert offsets(pair) == {0: 0, 1: 0}
+    assert pair.ask(q.DeleteOffsets(TOPIC, GROUP, (0, None))) == r.Done()
+    assert offsets(pair) == {}
+
+
+def test_a_fetch_in_turn_is_copied_with_what_it_commits(pair: Pair) -> None:
+    joined(pair)
+    fetch = q.Fetch(TOPIC, None, 0, commit=True, reader=GROUP)
+    assert [pair.ask(fetch).partition for _ in range(2)] == [0, 1]
+    assert offsets(pair) == {0: 1, 1: 1}
+    assert pair.ask(q.Fetch(TOPIC, 1, q.First(), commit=True, reader=q.Consumer("c"))).batches
+    asked = q.FetchOffsets(TOPIC, q.Consumer("c"))
+    assert pair.two(asked) == pair.one(asked) == r.CommittedOffsets({1: 1}, {0: 1, 1: 1})
+
+
+def test_what_holds_no_partition_is_refused_by_the_first_and_not_copied(pair: Pair) -> None:
+    pair.ask(q.CreateTopic(TOPIC, 1))
+    heard = len(pair.second.asked)
+    with capturedLogs() as events:
+        assert pair.ask(commit(1))[0] is Fault.NO_SUCH_GROUP
+        assert pair.ask(q.DeleteOffsets(TOPIC, GROUP, (None,)))[0] is Fault.NO_SUCH_GROUP
+        pair.ask(q.JoinGroup(TOPIC, "g", "m", q.WhileConnected()))
+        assert pair.ask(commit(1))[0] is Fault.NO_SUCH_PARTITION
+        pair.ask(READ)
+        assert pair.ask(commit(1, bounded=True))[0] is Fault.INVALID_OFFSET
+        assert pair.ask(q.CommitOffsets(TOPIC, q.Consumer("c"), {None: 1}))[0] is Fault.INVALID_ARGUMENT
+        gc.collect()  # a failure that nobody takes is logged when it is collected
+    assert len(pair.second.asked) == heard
+    assert events == []
+
+
+def test_a_partition_that_the_first_does_not_tell_is_not_copied_and_that_is_logged(pair: Pair) -> None:
+    joined(pair)
+    pair.ask(READ)
+    away = CommandFailed(Fault.UNAVAILABLE, "the disk is full")
+    pair.first.rule = lambda command: fail(away) if isinstance(command, q.FetchOffsets) else None
+    with capturedLogs() as events:
+        assert pair.ask(commit(1)) == r.Done()
+    assert [(event["kind"], "disk is full" in told(event)) for event in events] == [("CommitOffsets", True)]
+    pair.first.rule = lambda command: None
+    assert pair.one(q.FetchOffsets(TOPIC, GROUP, (0,))).offsets == {0: 1}
+
+
+def test_a_commit_is_of_what_was_held_when_it_was_asked_also_between_other_commands(
+    tee: ModuleType, tmp_path: Path
+) -> None:
+    reactor, encodings = Reactor(), registry([])
+    stores = [SqliteBackend(tmp_path / name, encodings, reactor, lambda: 0) for name in ("a", "b")]
+    one = Driver(tee.Tee(*stores), reactor)
+    one.ask(q.CreateTopic(TOPIC, 3))
+    one.ask(q.JoinGroup(TOPIC, "g", "", q.WhileConnected()))
+    put = q.Publish(TOPIC, 0, canonical([Record()]))
+    begun = [one.begin(each) for each in (put, READ, commit(0), READ, put, commit(0), READ, put)]
+    assert all(not isinstance(one.outcome(each), tuple) for each in begun)
+    for store in stores:
+        found = Driver(store, reactor).ask(q.FetchOffsets(TOPIC, GROUP))
+        assert found == r.CommittedOffsets({0: 0, 1: 0}, {0: 3, 1: 0, 2: 0})
+    one.close()
 
 
 # -- a second that is slow or broken

@@ -257,6 +257,8 @@ def _commit(request: Request, command: CommitOffsets, terms: CursusTerms) -> lis
     entries = [(digits(partition), digits(offset)) for partition, offset in command.offsets.items()]
     if (command.member is None) is not (command.generation is None) or not entries:
         raise unsupported("half a fence, or a commit of nothing")
+    if command.bounded:
+        raise unsupported("a commit that must not be behind the end")
     if word != "BATCH_COMMIT" and len(entries) != 1:
         raise unsupported("a commit of several partitions without a member")
     if command.member is None:  # the seed's form, which the real broker does not know

@@ -129,7 +129,7 @@ def _batch_commit(line: Line) -> Request:
     topic, group, member = topic_of(line), line.need(b"group"), line.need(b"member")
     generation = _generation(line)
     entries = line.fields.get(b"offsets") or line.args.split()[-1]
-    offsets: dict[int, int] = {}
+    offsets: dict[int | None, int] = {}
     for entry in entries.split(b","):
         partition, offset = _entry(entry)
         if partition in offsets:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable
 from functools import lru_cache
+from operator import attrgetter
 
 from gateway.core.faults import CommandFailed, Fault
 from gateway.core.records import Record, RecordBatch
@@ -18,13 +19,13 @@ def encode(rows: Iterable[tuple[int, Record]], origin: str, losses: Losses) -> l
     origin: the dialect that wrote them, "" = not known.
     Raises CommandFailed(UNREPRESENTABLE) for a string longer than its length field can say, or a number out of range.
     """
+    rows = list(rows)
+    _count_losses([record for _, record in rows], origin or "?", losses)
     out: list[bytes] = []
     shape, pack = (0, 0, 0, 0, 0), _writer(0, 0, 0, 0, 0).pack
     for offset, record in rows:
         key, value, producer = record.key or b"", record.value or b"", record.producer
         event, metadata = record.event_type, record.metadata
-        if record.headers or record.id or record.origin_timestamp or record.expiry or record.value is None:
-            _count_losses(record, origin or "?", losses)
         p, k, v, e, m = lengths = (len(producer), len(key), len(value), len(event), len(metadata))
         if lengths != shape:
             shape, pack = lengths, _writer(p, k, v, e, m).pack
@@ -45,16 +46,16 @@ def body_of(batch: RecordBatch, losses: Losses) -> bytes:
     return b"".join(encode(enumerate(batch.records(), batch.base), batch.origin, losses))
 
 
-def _count_losses(record: Record, origin: str, losses: Losses) -> None:
-    dropped = {
-        "headers": bool(record.headers),
-        "id": bool(record.id),
-        "origin_timestamp": bool(record.origin_timestamp),
-        "expiry": bool(record.expiry),
-        "value": record.value is None,  # a tombstone is read as an empty payload
-    }
-    for field, lost in dropped.items():
-        losses[(origin, "cursus", field)] += lost
+_DROPPED = ("headers", "id", "origin_timestamp", "expiry")
+_dropped = attrgetter(*_DROPPED)
+
+
+def _count_losses(records: list[Record], origin: str, losses: Losses) -> None:
+    for field, values in zip(_DROPPED, zip(*map(_dropped, records), strict=True), strict=False):
+        if lost := sum(map(bool, values)):
+            losses[origin, "cursus", field] += lost
+    if tombstones := sum([record.value is None for record in records]):  # they are read as empty payloads
+        losses[origin, "cursus", "value"] += tombstones
 
 
 def _why(record: Record) -> str:

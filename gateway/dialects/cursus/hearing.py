@@ -236,7 +236,7 @@ def _offset(command: FetchOffsets, text: str, fields: _Fields, terms: CursusTerm
     """0 is what was never committed."""
     offset = int(text) if text.isdigit() else int(fields["offset"])
     partitions = command.partitions or ()
-    return CommittedOffsets({partition: offset for partition in partitions[:1] if offset})
+    return CommittedOffsets({partition: offset for partition in partitions[:1] if offset and partition is not None})
 
 
 def _registered(command: CreateGroup, text: str, fields: _Fields, terms: CursusTerms) -> Reply:

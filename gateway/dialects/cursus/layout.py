@@ -16,6 +16,7 @@ import struct
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
+from gateway.core.columns import columns
 from gateway.core.faults import CommandFailed, Fault
 from gateway.core.records import MAX_RECORDS, Encoding, Record, Run, runs_of
 
@@ -28,10 +29,6 @@ _i64 = struct.Struct(">q")
 _head = struct.Struct(">8xQH")
 _middle = struct.Struct(">qI")
 _tail = struct.Struct(">IQH")
-
-# the lowest and the second lowest byte of 0, 1, 2, ...: MAX_RECORDS can be sliced from anywhere in the first period
-_LOWEST = bytes(range(256)) * (MAX_RECORDS // (1 << 8) + 2)
-_SECOND = b"".join(bytes((high,)) * 256 for high in range(256)) * (MAX_RECORDS // (1 << 16) + 2)
 
 
 class CutShort(ValueError):
@@ -142,29 +139,7 @@ def rising(body: bytes, first: int) -> bool:
     size = stride(body)
     if not size:
         return False
-    columns = _columns(first, len(body) // size)
-    return all(body[index::size] == column for index, column in enumerate(columns))
-
-
-def _columns(first: int, count: int) -> Iterator[bytes]:
-    """The eight bytes of first, first + 1, ... as u64, byte by byte: most significant of all, next of all, ..."""
-    final = first + count - 1
-    zeros = bytes(count)
-    for shift in range(56, 8, -8):
-        high = first >> shift
-        if high == final >> shift:
-            yield bytes((high & 255,)) * count if high & 255 else zeros
-        else:
-            yield _stairs(first, final, shift)
-    yield _SECOND[first & 0xFFFF : (first & 0xFFFF) + count]
-    yield _LOWEST[first & 0xFF : (first & 0xFF) + count]
-
-
-def _stairs(first: int, final: int, shift: int) -> bytes:
-    """One byte of the numbers first..final that changes among them, every 1 << shift numbers."""
-    low, high = first >> shift, final >> shift
-    ends = [first, *(number << shift for number in range(low + 1, high + 1)), final + 1]
-    return b"".join(bytes((low + step & 255,)) * (ends[step + 1] - ends[step]) for step in range(high - low + 1))
+    return all(body[index::size] == column for index, column in enumerate(columns(first, len(body) // size)))
 
 
 # -- the six functions of an encoding
@@ -189,7 +164,7 @@ def stamp(body: bytes, base: int, timestamp: int) -> bytes:
         return _u64.pack(base) + body[8:] if body else body
     out = bytearray(body)
     if size:
-        for at, column in enumerate(_columns(base, len(body) // size)):
+        for at, column in enumerate(columns(base, len(body) // size)):
             if body[at::size] != column:  # five or six of the eight are zero and stay so; writing costs twice as much
                 out[at::size] = column
     else:
@@ -292,7 +267,7 @@ def _one_run(body: bytes, size: int) -> Run | None:
     if not first:
         expected: Iterable[bytes] = [bytes(count)] * 8
     elif first + count <= 1 << 64:
-        expected = _columns(first, count)
+        expected = columns(first, count)
     else:
         return None
     same = all(body[8 + index :: size] == column for index, column in enumerate(expected))

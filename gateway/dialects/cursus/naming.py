@@ -59,8 +59,10 @@ def token(text: str, what: str) -> str:
     return text
 
 
-def digits(value: int) -> str:
-    """A number that is not negative."""
+def digits(value: int | None) -> str:
+    """A number that is not negative; None = the partition that a member was last given, which has no number here."""
+    if value is None:
+        raise unsupported("a partition without its number")
     if not 0 <= value <= MAX_OFFSET:
         raise CommandFailed(Fault.UNREPRESENTABLE, f"{value} is not from 0 to 2^63-1")
     return str(value)

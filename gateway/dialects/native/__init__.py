@@ -32,6 +32,8 @@ INVALID_ARGUMENT.
     topic       [namespace, name]
     reader      ["group", group] or ["consumer", consumer]
     start       an offset, ["time", us], ["first"], ["last", count] or ["next", reader, floor]
+    offsets     a map, partition -> next offset to read; in it, and wherever partitions are listed, nil stands for the
+                partition that a Fetch without one last gave to this connection's member of the group
     to          a partition, ["key", bytes, partitioner] or ["balanced"]
     batch       [encoding, body, count, base, timestamp, origin]: the name of a record encoding, and a body in it
     settings    [retention_us, retention_bytes, cleanup, idempotent, event_sourcing, partitioner, labels]

@@ -8,9 +8,11 @@ from gateway.core import replies as r
 ANSWERS: dict[type[c.Command], type[r.Reply]] = {
     c.Ping: r.Done,
     c.Authenticate: r.Authenticated,
+    c.Logout: r.Done,
     c.Describe: r.NodeDescription,
     c.ListSessions: r.Sessions,
     c.DescribeSession: r.SessionDescription,
+    c.ListMemberships: r.Memberships,
     c.EndSession: r.Done,
     c.CreateNamespace: r.NamespaceDescription,
     c.DeleteNamespace: r.Done,

@@ -8,6 +8,7 @@ Written by hand, not read off the Structs of core; a test holds the two against 
     nat           0..2^63-1                             i64           -2^63..2^63-1
     int           any integer that msgpack has          u32           0..2^32-1
     id            a text or a u32                       seconds       an integer or float, 0..2^32-1
+    percent       any integer or float
     acks          0 none, 1 leader, -1 all              if_exists     "fail", "keep" or "grow"
     header_kind   1..15, core.records.HeaderKind        entry         an array of just two bytes: key, value
     fact          an int or a text
@@ -26,6 +27,9 @@ SHAPES = {
     "header": "key:bytes value:bytes kind:header_kind= key_kind:header_kind=",
     "partition": "index:int start:int end:int bytes:int created:int",
     "bounds": "partition:int start:int end:int",
+    "membership": "session:int namespace:int topic:int group:int",
+    "process": "id:int cpu:percent machine_cpu:percent memory:int machine_memory:int free_memory:int read:int"
+    " written:int host:text system:text release:text kernel:text running:int=",
     "member": "member:text assignment:[int] heard:int session:int?=",
 }
 """Arrays that are known by their place.  The body of a batch in `msgpack.v1` is one array of records."""
@@ -46,14 +50,16 @@ NUMBERED = ("to", "start")
 COMMANDS = {
     "Ping": "",
     "Authenticate": "mechanism:text principal:text secret:text",
+    "Logout": "",
     "Describe": "",
     "ListSessions": "",
     "DescribeSession": "session:nat?=",
+    "ListMemberships": "session:nat?=",
     "EndSession": "",
     "CreateNamespace": "name:text id:u32?=",
     "DeleteNamespace": "namespace:id",
     "ListNamespaces": "",
-    "DescribeNamespace": "namespace:id",
+    "DescribeNamespace": "namespace:id contents:bool=",
     "CreateTopic": "topic:topic partitions:nat settings:settings= if_exists:if_exists= id:u32?=",
     "AlterTopic": "topic:topic settings:settings name:text?=",
     "DeleteTopic": "topic:topic",
@@ -63,12 +69,13 @@ COMMANDS = {
     "DeletePartitions": "topic:topic count:nat",
     "Publish": "topic:topic to:to batch:batch acks:acks= create:nat=",
     "Fetch": "topic:topic partition:nat? start:start max_records:nat= max_bytes:nat= wait:seconds="
-    " commit:bool= create:nat=",
+    " commit:bool= create:nat= reader:reader?=",
     "Follow": "topic:topic partition:nat start:start max_records:nat= max_bytes:nat=",
     "LatestOffsets": "topic:topic partition:nat?=",
-    "CommitOffsets": "topic:topic reader:reader offsets:{nat,nat} member:text?= generation:nat?= rising:bool=",
-    "FetchOffsets": "topic:topic reader:reader partitions:[nat]?=",
-    "DeleteOffsets": "topic:topic reader:reader partitions:[nat]",
+    "CommitOffsets": "topic:topic reader:reader offsets:{nat?,nat} member:text?= generation:nat?= rising:bool="
+    " bounded:bool=",
+    "FetchOffsets": "topic:topic reader:reader partitions:[nat?]?=",
+    "DeleteOffsets": "topic:topic reader:reader partitions:[nat?]",
     "CreateGroup": "topic:topic group:text id:u32?= if_exists:if_exists= exclusive:bool=",
     "DeleteGroup": "topic:topic group:id",
     "ListGroups": "namespace:id topic:id?=",
@@ -96,17 +103,20 @@ REPLIES = {
     "Done": "",
     "Authenticated": "principal:text id:int=",
     "NodeDescription": "node:text version:text durability:text started:int namespaces:int topics:int partitions:int"
-    " records:int bytes:int groups:int",
-    "SessionDescription": "id:int dialect:text listener:text peer:text principal:text? opened:int",
+    " records:int bytes:int groups:int sessions:int= process:process?=",
+    "SessionDescription": "id:int dialect:text listener:text peer:text principal:text? opened:int"
+    " memberships:[membership]= user:int=",
+    "Memberships": "memberships:[membership]",
     "Sessions": "sessions:[SessionDescription]",
-    "NamespaceDescription": "id:int name:text created:int topics:int records:int bytes:int",
+    "NamespaceDescription": "id:int name:text created:int topics:int records:int bytes:int"
+    " contents:[TopicDescription]=",
     "Namespaces": "namespaces:[NamespaceDescription]",
     "TopicDescription": "namespace:text name:text id:int created:int settings:settings partitions:[partition]",
     "Topics": "topics:[TopicDescription]",
     "Published": "partition:int base:int last:int duplicate:bool=",
     "Records": "partition:int start:int end:int batches:[batch]=",
     "Offsets": "partitions:int offsets:[bounds]",
-    "CommittedOffsets": "offsets:{int,int}",
+    "CommittedOffsets": "offsets:{int,int} ends:{int,int}=",
     "GroupDescription": "namespace:text topic:text name:text id:int generation:int partitions:int members:[member]="
     " rebalanced:int=",
     "Groups": "groups:[GroupDescription]",

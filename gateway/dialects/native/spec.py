@@ -213,6 +213,7 @@ SCALARS: dict[str, Callable[[Container], Body]] = {
     "u32": lambda node: _number(node, 0, MAX_TAG),
     "id": _id,
     "seconds": lambda node: _number(node, 0, MAX_TAG, "float"),
+    "percent": lambda node: _body(node, "int", "float"),
     "acks": lambda node: _one_of(_body(node, "int"), (0, 1, -1)),
     "if_exists": lambda node: _one_of(_text(node), ("fail", "keep", "grow")),
     "header_kind": lambda node: _number(node, 1, 15),

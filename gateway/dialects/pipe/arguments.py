@@ -92,8 +92,10 @@ def write_word(word: bytes, what: str) -> bytes:
     return word
 
 
-def write_number(value: int) -> bytes:
-    """A number from 0 on."""
+def write_number(value: int | None) -> bytes:
+    """A number from 0 on; None = the partition that a member was last given, which has no number here."""
+    if value is None:
+        raise unsupported("a partition without its number")
     if not 0 <= value <= MAX_INT:
         raise CommandFailed(Fault.UNREPRESENTABLE, f"{value} is not from 0 to 2^63-1")
     return b"%d" % value

@@ -86,7 +86,7 @@ def _write_membership(command: SyncGroup | Heartbeat | LeaveGroup, terms: PipeTe
 
 def _write_commit(command: CommitOffsets, terms: PipeTerms) -> list[bytes]:
     group = _group(command.reader)
-    if len(command.offsets) != 1 or command.rising:
+    if len(command.offsets) != 1 or command.rising or command.bounded:
         raise unsupported("a commit but of one partition, without a condition")
     [(partition, offset)] = command.offsets.items()
     where = [write_number(partition), write_number(offset)]

@@ -49,7 +49,7 @@ def write_payload(command: Command, reply: Reply, terms: PipeTerms) -> bytes:
             return b"generation=%d assigned=[%b]" % (reply.generation + AHEAD, assigned)
         case ((CommitOffsets() | Heartbeat() | LeaveGroup()), Done()):
             return DONE[type(command)]
-        case FetchOffsets(partitions=(partition,)), CommittedOffsets():
+        case FetchOffsets(partitions=(int() as partition,)), CommittedOffsets():
             return b"offset=%d" % reply.offsets.get(partition, 0)
     raise CommandFailed(Fault.INTERNAL, f"{type(reply).__name__} is no answer to {type(command).__name__}")
 
@@ -83,7 +83,7 @@ def read_payload(command: Command, payload: bytes, terms: PipeTerms) -> Reply:
             return _joined(command.member, payload)
         case CommitOffsets() | Heartbeat() | LeaveGroup():
             return _done(DONE[type(command)], payload)
-        case FetchOffsets(partitions=(partition,)):
+        case FetchOffsets(partitions=(int() as partition,)):
             return _committed(partition, payload)
     raise CommandFailed(Fault.MALFORMED, f"an answer to {type(command).__name__}, which is not asked for like this")
 

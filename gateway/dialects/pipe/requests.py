@@ -133,7 +133,7 @@ def _commit(args: list[bytes], terms: PipeTerms) -> CommitOffsets:
         raise _usage("COMMIT")
     fence = (read_name(args[2], "consumer_id"), _generation(args[3])) if len(args) == 6 else (None, None)
     partition, offset = read_integer(args[-2], "partition"), read_integer(args[-1], "offset")
-    offsets = {partition_of(partition): offset_of(offset)}
+    offsets: dict[int | None, int] = {partition_of(partition): offset_of(offset)}
     return CommitOffsets(read_topic(args[1], terms), Group(read_name(args[0], "group")), offsets, *fence)
 
 

@@ -1,0 +1,70 @@
+"""Writes that take time, and what stands in line behind them.
+
+A session sees what it wrote, also if it asks before that is visible: what only looks, or looks before it writes, waits
+for the writes of its session that came before it, and for those that something before it in the line came to.  Writes
+wait for nothing, so a session that never stops writing is not kept from reading.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from twisted.internet.defer import Deferred
+
+from gateway.core import commands as q
+from gateway.core.commands import Session
+from gateway.core.faults import CommandFailed, Fault
+from gateway.core.replies import Outcome, Reply
+
+_UNDECIDED = CommandFailed(Fault.INTERNAL, "not decided")
+
+
+class Write:
+    """One command on its way through the writer.
+
+    line: what waits for this to be visible, None if nothing does.
+    """
+
+    __slots__ = ("command", "done", "line", "outcome", "session")
+
+    def __init__(self, command: q.Command | q.Regenerate, session: Session) -> None:
+        self.command = command
+        self.session = session
+        self.done: Deferred[Reply] = Deferred()
+        self.outcome: Outcome = _UNDECIDED
+        self.line: Line | None = None
+
+
+class Line:
+    """Of one session: in their order, what wants to look and the writes that must be visible by then."""
+
+    def __init__(self) -> None:
+        self._order: deque[Write | Deferred[None]] = deque()
+
+    def enter(self, newest: Write | None) -> Deferred[None]:
+        """A place at the end, behind that write; called back when it is its turn."""
+        if newest is not None and newest.line is None:
+            newest.line = self
+            self._order.append(newest)
+        turn: Deferred[None] = Deferred()
+        self._order.append(turn)
+        return turn
+
+    def hold(self, write: Write) -> None:
+        """Something that had its turn came to write: everybody else waits for that."""
+        write.line = self
+        self._order.appendleft(write)
+
+    def move(self) -> bool:
+        """Give everybody a turn up to the first write that is not visible.  Returns whether that was all."""
+        order = self._order
+        while order:
+            first = order[0]
+            if isinstance(first, Write):
+                if first.line is not None:
+                    return False
+                order.popleft()
+            else:
+                order.popleft()
+                first.callback(None)  # which does nothing if it was given up
+        return True
