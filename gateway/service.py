@@ -34,6 +34,7 @@ from gateway.core.records import registry
 from gateway.net.port import SWEEP_SECONDS, Port
 from gateway.net.security import EitherFactory, with_tls
 from gateway.net.server import Listening
+from gateway.net.users import Users
 
 BACKLOG = 1024
 """Connections that the kernel may hold for us."""
@@ -80,7 +81,7 @@ class Options(usage.Options):
             told = read_configuration(self["config"]) if self["config"] else Configuration()
             listeners = parse_listen(self._listen) or told.listeners or default_listeners()
             backend = told.backend if self["backend"] is None else self["backend"]
-            self.configuration = Configuration(listeners, backend)
+            self.configuration = Configuration(listeners, backend, told.users)
             find_maker(self.configuration.backend)
         except ValueError as error:
             raise usage.UsageError(str(error)) from error
@@ -119,7 +120,7 @@ class GatewayService(Service):
         known = {name: dialects.load(name) for name in dialects.names()} | spoken
         self._encodings = registry(encoding for dialect in known.values() for encoding in dialect.encodings)
         for plan in self._configuration.listeners:
-            factory = Listening(plan.name, plan.dialect.open(plan.settings, self._encodings))
+            factory = Listening(plan.name, plan.dialect.open(plan.settings, self._encodings), plan.auth)
             self._factories.append(factory)
             try:
                 self._open(plan, factory)
@@ -134,7 +135,7 @@ class GatewayService(Service):
             backend = self._backend = maker.make(argument, self._encodings, self._clock)
         except ValueError as error:
             _refuse(str(error))
-        self._port = Port(backend, self._clock)
+        self._port = Port(backend, self._clock, users=Users(self._configuration.users))
         for factory in self._factories:
             factory.port = self._port
         self._sweep = LoopingCall(self._port.sweep)
@@ -190,6 +191,8 @@ class GatewayService(Service):
             say(f"listening {plan.dialect.name} {host}:{number}" if number else f"listening {plan.dialect.name} {host}")
             if plan.dialect.hint and number and plan.tls is None:
                 hints.append(plan.dialect.hint.format(host=host.strip("[]"), port=number))
+        for line in _logins(self._configuration):
+            say(line)
         say("ready")
         for hint in hints:
             say(f"try: {hint}")
@@ -249,6 +252,17 @@ def _host_port(port: IListeningPort) -> tuple[str, int]:
     if isinstance(address, IPv4Address):
         return address.host, address.port
     return os.fsdecode(getattr(address, "name", b"")), 0
+
+
+def _logins(configuration: Configuration) -> list[str]:
+    """Who may log in where nobody was named."""
+    accepted = {
+        plan.dialect.name: plan.dialect.development
+        for plan in configuration.listeners
+        if plan.dialect.development is not None and plan.auth != "none" and not configuration.users
+    }
+    others = "from this machine only; name users in [users.NAME] for others"
+    return [f"{dialect}: log in as {user} / {password}, {others}" for dialect, (user, password) in accepted.items()]
 
 
 def _with_backlog(endpoint: str) -> str:

@@ -27,7 +27,13 @@ from twisted.python.usage import UsageError
 
 import gateway.backends
 from gateway import dialects
-from gateway.configuration import Configuration, parse_listen
+from gateway.configuration import Configuration, parse_listen, user_section
+from gateway.core import commands as q
+from gateway.core.faults import CommandFailed, Fault
+from gateway.core.records import registry
+from gateway.core.replies import Authenticated, Outcome, SessionDescription
+from gateway.dialects import ClientSession, Request
+from gateway.net.users import new_password
 from gateway.service import ENDPOINTS, GatewayService, Options, add_plugins, find_maker, take_signals
 
 ROOT = Path(__file__).parent.parent
@@ -327,6 +333,87 @@ def test_options_that_cannot_be_end_the_start_with_a_sentence(tmp_path: Path, co
     assert said[-1].endswith(f": there is no backend 'mongo'; there are {BACKENDS}")
     assert "Traceback" not in "".join(said)
     assert status == (2 if command is RUN else 1)
+
+
+# -- users
+
+SECRET = "correct horse"
+GUARDED = f"""
+    backend.spec = "memory"
+    {user_section("ann", new_password(SECRET, log_n=4), [])}
+    [listener.front]
+    dialect = "native"
+    endpoint = "tcp:0:interface=127.0.0.1"
+    auth = "required"
+    """
+
+
+def told(port: int, *commands: q.Command) -> list[Outcome]:
+    """What a native client is answered that asks all of these at once."""
+    native = dialects.load("native")
+    session = ClientSession(native, native.terms(native.settings(), registry([])))
+    for tag, command in enumerate(commands, 1):
+        session.ask(Request(command, tag))
+    outcomes: dict[Any, Any] = {}
+    with socket.create_connection(("127.0.0.1", port), START_SECONDS) as peer:
+        peer.sendall(session.take())
+        while len(outcomes) < len(commands):
+            outcomes |= {request.tag: outcome for request, outcome in session.receive(peer.recv(65_536))}
+    return [outcomes[tag] for tag in sorted(outcomes)]
+
+
+@pytest.mark.parametrize("command", [RUN, TWISTD], ids=["run", "twistd"])
+def test_users_of_the_file_alone_get_in_where_a_login_is_required(tmp_path: Path, command: tuple[str, ...]) -> None:
+    file = tmp_path / "gateway.toml"
+    file.write_text(GUARDED)
+    with child(tmp_path, *command, "--config", str(file)) as started:
+        lines = started.lines()
+        (port,) = [int(line.rpartition(":")[2]) for line in lines if line.startswith("listening ")]
+        right, mine = told(port, q.Authenticate("plain", "ann", SECRET), q.DescribeSession())
+        assert right == Authenticated("ann", 1)
+        assert isinstance(mine, SessionDescription)
+        assert (mine.listener, mine.principal) == ("front", "ann")
+        wrong, shut = told(port, q.Authenticate("plain", "ann", f"{SECRET}!"), q.DescribeSession())
+        assert isinstance(wrong, CommandFailed) and wrong.fault is Fault.BAD_CREDENTIALS
+        assert isinstance(shut, CommandFailed) and shut.fault is Fault.UNAUTHENTICATED
+        started.signal(signal.SIGTERM)
+        assert started.end() == 0
+    said = "\n".join([*lines, *started.rest(), *started.complaints])
+    assert said.count(" on front: refused, it has not logged in") == 1
+    assert "horse" not in said and "Traceback" not in said
+
+
+DEVELOPED = """
+import msgspec
+
+from gateway.dialects import load
+
+DIALECT = msgspec.structs.replace(load("native"), name="toy", port=1, development=("me", "mine"))
+"""
+LOG_IN = "toy: log in as me / mine, from this machine only; name users in [users.NAME] for others"
+
+
+@pytest.mark.parametrize(
+    ("users", "auth", "said"),
+    [("", "optional", True), ("", "required", True), ("", "none", False), (GUARDED, "optional", False)],
+)
+def test_who_may_log_in_while_nobody_was_named_is_said_at_the_start(
+    tmp_path: Path, users: str, auth: str, said: bool
+) -> None:
+    dialect = tmp_path / "plugins/dialects/toy/__init__.py"
+    dialect.parent.mkdir(parents=True)
+    dialect.write_text(DEVELOPED)
+    listener = "dialect = 'toy'\nendpoint = 'tcp:0:interface=127.0.0.1'\n"
+    file = tmp_path / "gateway.toml"
+    file.write_text(f"{users}\n[listener.one]\n{listener}auth = '{auth}'\n[listener.two]\n{listener}auth = '{auth}'\n")
+    arguments = ("--config", str(file), "--plugins", str(tmp_path / "plugins"), "--backend", "memory")
+    with child(tmp_path, *RUN, *arguments) as started:
+        lines = started.lines()
+        assert lines.count(LOG_IN) == int(said)
+        assert lines[-1] == "ready"
+        port = next(int(line.rpartition(":")[2]) for line in lines if line.startswith("listening toy"))
+        (outcome,) = told(port, q.Authenticate("plain", "me", "mine"))
+        assert outcome == Authenticated("me", 1) or (users and isinstance(outcome, CommandFailed))
 
 
 # -- TLS

@@ -95,6 +95,8 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
 
     port:           where its clients look for a server.
     hint:           a shell command that tries it out; `{host}` and `{port}` stand for the listener's.
+    development:    user and password that its clients try first; accepted from loopback only, and only while no users
+                    are configured.
     tagged:         the peer matches replies by tag, so they may leave in any order.
     max_frame:      bytes, header included; the default limit.
     decode_request: one whole frame -> Request, or Refusal if it is not one.  Never raises.
@@ -112,6 +114,7 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     port: int
     hint: str = ""
+    development: tuple[str, str] | None = None
     tagged: bool
     max_frame: int
     listener: type[Listener]

@@ -30,6 +30,10 @@ def unheard() -> None:
     """The `wake` of a session that nobody carries."""
 
 
+def untold(sentence: str) -> None:
+    """The `tell` of a session that nobody carries."""
+
+
 class Listener:
     """What the connections of one listening port share; a dialect with shared state inherits."""
 
@@ -60,6 +64,7 @@ class ServerSession:
     sparing: while `unread` the peer is heard all the same, since `spares` holds for what it last asked.
     wake:    tells who carries the bytes that there are some, or that the session is closing.  Only for what happens
              while nobody calls this session, such as another connection's doing.
+    tell:    a sentence for the operator's log, which adds who the peer is.  Never one with a secret in it.
     """
 
     def __init__(self, listener: Listener, terms: Terms) -> None:
@@ -74,6 +79,7 @@ class ServerSession:
         self.unread = False
         self.sparing = False
         self.wake: Callable[[], None] = unheard
+        self.tell: Callable[[str], None] = untold
         self._encode_reply = self.dialect.encode_reply
         self._frames = FrameBuffer(self.dialect.measure_request, self.settings.max_frame or self.dialect.max_frame)
         self._since = 0.0
@@ -163,6 +169,10 @@ class ServerSession:
 
     def lost(self) -> None:
         """The connection is gone.  A dialect whose listener knows of its sessions has it forget this one."""
+
+    def stranger(self) -> str:
+        """What kind of client has not logged in where it must, for the log."""
+        return "it has not logged in"
 
     def excuse(self, now: float) -> None:
         """We, not the peer, kept an unfinished frame waiting until now."""

@@ -9,6 +9,8 @@ from twisted.internet.interfaces import IReactorTime
 
 from gateway.backends.interface import IBackend
 from gateway.net.roster import Roster
+from gateway.net.users import Users
+from gateway.net.vitals import Vitals
 
 if TYPE_CHECKING:
     from gateway.net.server import Connection
@@ -24,13 +26,17 @@ class Port:
     """What the connections of one process share.
 
     backend: carries the commands out.  clock: never goes back; time-outs run on it.
+    users:   who may log in; None = nobody was named.
     """
 
-    def __init__(self, backend: IBackend, clock: IReactorTime, max_running: int = MAX_RUNNING) -> None:
+    def __init__(
+        self, backend: IBackend, clock: IReactorTime, max_running: int = MAX_RUNNING, users: Users | None = None
+    ) -> None:
         self.backend = backend
         self.clock = clock
         self.max_running = max_running
-        self.roster = Roster()
+        self.users = Users() if users is None else users
+        self.roster = Roster(backend, Vitals().look)
         self.connections: set[Connection] = set()
         self._dirty: list[Connection] = []
         self._idle: list[Deferred[None]] = []

@@ -6,10 +6,9 @@ up behind one that takes long.  What was read and not yet started is at most one
 
 from __future__ import annotations
 
-import os
 from collections import deque
+from collections.abc import Callable
 
-from twisted.internet.address import IPv4Address, IPv6Address
 from twisted.internet.defer import CancelledError, Deferred, maybeDeferred
 from twisted.internet.interfaces import (
     IAddress,
@@ -23,7 +22,6 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from gateway.backends.interface import IFollower
 from gateway.backends.wall import microseconds
 from gateway.core import commands as q
 from gateway.core.commands import Session
@@ -31,7 +29,10 @@ from gateway.core.faults import CommandFailed, Fault
 from gateway.core.records import RecordBatch
 from gateway.core.replies import Outcome, Reply
 from gateway.dialects import Call, Listener, ServerSession
-from gateway.dialects.session import unheard
+from gateway.dialects.session import unheard, untold
+from gateway.net.addresses import is_loopback, shown
+from gateway.net.following import Follows
+from gateway.net.login import Auth, Login, choose_judge
 from gateway.net.port import Port
 
 MAX_ASKED = 16 << 20
@@ -52,41 +53,44 @@ CLOSE_SECONDS = 10.0
 class Listening(Factory):
     """Makes the connections of one listening port.
 
-    port: set before the first connection can come in.
+    auth: what it asks of who comes in.  port: set before the first connection can come in.
     """
 
     noisy = False
     port: Port
 
-    def __init__(self, name: str, listener: Listener) -> None:
+    def __init__(self, name: str, listener: Listener, auth: Auth = "optional") -> None:
         self.name = name
         self.listener = listener
+        self.auth = auth
 
     def buildProtocol(self, addr: IAddress | None) -> Connection:
         """See IProtocolFactory."""
-        return Connection(self.name, self.listener, self.port)
+        return Connection(self, self.port)
 
 
 @implementer(IPushProducer, IHalfCloseableProtocol)
 class Connection(Protocol):
-    """One peer, from its first byte to its last answer."""
+    """One peer, from its first byte to its last answer.
+
+    who: the session that backends see.  peer_full: the peer does not read its answers.
+    """
 
     _log = Logger()
 
-    def __init__(self, name: str, listener: Listener, port: Port) -> None:
-        self._name = name
-        self._listener = listener
+    def __init__(self, listening: Listening, port: Port) -> None:
+        self._listening = listening
         self._port = port
         self._execute = port.backend.execute
-        self._verbs = port.roster.verbs
         self._waiting: deque[Call] = deque()
         self._waits: set[Deferred[Reply]] = set()
-        self._follows: dict[int, IPushProducer | None] = {}
+        self._following = Follows(self, port.backend)
+        self._follows = self._following.producers
         self._running = 0
         self._asked = 0
         self._starting = False
         self._dirty = False
-        self._peer_full = False
+        self.peer_full = False
         self._reading = True
         self._hung_up: float | None = None
         self._lost = False
@@ -103,11 +107,21 @@ class Connection(Protocol):
         self._writer = IConsumer(self.transport)
         self._reader = IPushProducer(self.transport)
         self._writer.registerProducer(self, True)
-        self._session: ServerSession = self._listener.session(_address(self.transport.getHost()))
-        self._session.wake = self._touch
-        peer = _address(self.transport.getPeer())
-        self.who: Session = self._port.roster.enter(self._listener.dialect.name, self._name, peer, microseconds())
+        self._session: ServerSession = self._listening.listener.session(shown(self.transport.getHost()))
+        self._session.wake, self._session.tell = self._touch, self._tell
+        self._enter(self.transport.getPeer())
         self._port.connections.add(self)
+
+    def _enter(self, peer: IAddress) -> None:
+        listening, port = self._listening, self._port
+        dialect = listening.listener.dialect
+        self.who: Session = port.roster.enter(dialect.name, listening.name, shown(peer), microseconds())
+        judge = choose_judge(port.users, listening.auth, dialect.development, is_loopback(peer))
+        self._login = Login(self.who, judge, self._session)
+        self._verbs = {**port.roster.verbs, **self._login.verbs}
+        self._barrier: Callable[[q.Command], None] | None = None
+        if listening.auth == "required":
+            self._barrier = self._login.barrier
 
     def dataReceived(self, data: bytes) -> None:
         """See IProtocol."""
@@ -117,7 +131,7 @@ class Connection(Protocol):
     def readConnectionLost(self) -> None:
         """The peer will send no more; it still gets its answers."""
         self._waiting += self._session.eof()
-        self._stop_follows()
+        self._following.stop()
         self._pump()
 
     def writeConnectionLost(self) -> None:
@@ -128,10 +142,12 @@ class Connection(Protocol):
         """See IProtocol.  What was begun is finished and its answer dropped; what only waited is given up."""
         self._lost = True
         self._waiting.clear()
-        self._stop_follows()
+        self._following.stop()
+        del self._following  # it knows us, and only a collection would find that nobody else does
         self._stop_waits()
+        self._login.cancel()
         self._session.lost()
-        self._session.wake = unheard
+        self._session.wake, self._session.tell = unheard, untold
         self._port.connections.discard(self)
         self._port.roster.leave(self.who)
         self._forget()
@@ -139,20 +155,17 @@ class Connection(Protocol):
 
     def pauseProducing(self) -> None:
         """The peer does not read its answers."""
-        self._peer_full = self._session.unread = True
-        for producer in self._producers():
-            producer.pauseProducing()
-        self._settle_reading()
+        self.peer_full = self._session.unread = True
+        if not self._lost:
+            self._following.pause()
+            self._settle_reading()
 
     def resumeProducing(self) -> None:
         """The peer reads again."""
-        self._peer_full = self._session.unread = False
-        for ticket in list(self._follows):
-            if not self._peer_full and ticket in self._follows:
-                producer = self._follows[ticket] = self._follows.pop(ticket)  # behind those that had no turn yet
-                if producer is not None:
-                    producer.resumeProducing()
-        self._pump()
+        self.peer_full = self._session.unread = False
+        if not self._lost:
+            self._following.resume()
+            self._pump()
 
     def stopProducing(self) -> None:
         """The transport is done with us; connectionLost follows."""
@@ -206,7 +219,7 @@ class Connection(Protocol):
         try:
             waiting, session = self._waiting, self._session
             while waiting:
-                if (self._running or self._follows or self._peer_full) and self._must_wait(waiting[0]):
+                if (self._running or self._follows or self.peer_full) and self._must_wait(waiting[0]):
                     break
                 self._start(waiting.popleft())
                 if session.held > MAX_HELD:
@@ -216,8 +229,10 @@ class Connection(Protocol):
 
     def _must_wait(self, call: Call) -> bool:
         """Whether a call cannot begin yet."""
-        if self._full() or (self._peer_full and not self._session.spares(call)):
+        if self._full() or (self.peer_full and not self._session.spares(call)):
             return True
+        if self._login.running is not None:
+            return True  # who asks this is only known then
         if self._running and type(call.request.command) is q.Follow:
             return True  # pushes begin when everything asked before has been answered
         return bool(self._follows) and not self._session.dialect.tagged  # and an answer in order comes before no push
@@ -234,15 +249,17 @@ class Connection(Protocol):
     def _start(self, call: Call) -> None:
         command = call.request.command
         try:
+            if self._barrier is not None:
+                self._barrier(command)
             if isinstance(command, q.Follow):
-                self._follow(call, command)
+                self._following.begin(call, command)
                 return
             verb = self._verbs.get(type(command))
             result = self._execute(command, self.who) if verb is None else verb(command, self.who)
         except CommandFailed as failure:
             self._answer(call, failure)
         except Exception:
-            self._answer(call, self._reason(call, Failure()))
+            self._answer(call, self.reason(call, Failure()))
         else:
             if isinstance(result, Deferred):
                 self._running += 1
@@ -255,7 +272,7 @@ class Connection(Protocol):
                 self._answer(call, result)
 
     def _failed(self, failure: Failure, call: Call, result: Deferred[Reply]) -> None:
-        self._done(self._reason(call, failure), call, result)
+        self._done(self.reason(call, failure), call, result)
 
     def _done(self, outcome: Outcome, call: Call, result: Deferred[Reply]) -> None:
         self._running -= 1
@@ -272,9 +289,9 @@ class Connection(Protocol):
         try:
             self._session.answer(call, outcome)
         except Exception:
-            self._session.answer(call, self._reason(call, Failure()))
+            self._session.answer(call, self.reason(call, Failure()))
 
-    def _reason(self, call: Call, failure: Failure) -> CommandFailed:
+    def reason(self, call: Call, failure: Failure) -> CommandFailed:
         """What the peer is told.  A defect is ours, not the peer's: it is logged, and the peer learns no more of it."""
         if isinstance(failure.value, CommandFailed):
             return failure.value
@@ -294,70 +311,37 @@ class Connection(Protocol):
         for wait in list(self._waits):
             wait.cancel()
 
-    # -- pushes
+    def _tell(self, sentence: str) -> None:
+        """Something for the operator's log; what a client put into it cannot break lines or steer a terminal."""
+        plain = "".join(letter if letter.isprintable() else "?" for letter in sentence)
+        self._log.warn(
+            "{peer} on {listener}: {sentence}", peer=self.who.peer, listener=self.who.listener, sentence=plain
+        )
 
-    def _follow(self, call: Call, command: q.Follow) -> None:
-        self._follows[call.ticket] = None
-        try:
-            begun = self._port.backend.follow(command, self.who, _Follower(self, call))
-        except Exception:
-            del self._follows[call.ticket]
-            raise
-        if isinstance(begun, Deferred):
-            begun.addCallbacks(self._followed, self._not_followed, callbackArgs=(call,), errbackArgs=(call,))
-        else:
-            self._followed(begun, call)
+    # -- what Follows tell us
 
-    def _followed(self, producer: IPushProducer, call: Call) -> None:
-        if call.ticket not in self._follows:  # the peer went away meanwhile
-            producer.stopProducing()
-            return
-        self._follows[call.ticket] = producer
+    def begun(self, call: Call) -> None:
+        """Its records are on their way."""
         self._session.begun(call)
         if self._session.deaf:
             self._waiting.clear()
-        if self._peer_full:
-            producer.pauseProducing()
 
-    def _not_followed(self, failure: Failure, call: Call) -> None:
-        if self._follows.pop(call.ticket, self) is self:
-            return
-        self._answer(call, self._reason(call, failure))
+    def not_begun(self, call: Call, failure: Failure) -> None:
+        """There will be none."""
+        self._answer(call, self.reason(call, failure))
         self._touch()
 
-    def pushed(self, call: Call, batch: RecordBatch) -> None:
-        """Records for a Follow."""
-        if call.ticket not in self._follows:
-            return
-        try:
-            self._session.push(call, batch)
-        except Exception:
-            self._cut(call, self._reason(call, Failure()))
-            return
+    def push(self, call: Call, batch: RecordBatch) -> None:
+        """Records for the peer.  Raises what encoding them does."""
+        self._session.push(call, batch)
         if self._session.held > MAX_HELD:
             self._write()  # now, so that the transport can pause us before the next batch is read
         self._touch()
 
     def ended(self, call: Call, failure: CommandFailed) -> None:
-        """A Follow goes no further."""
-        self._follows.pop(call.ticket, None)
+        """There will be no more."""
         self._session.ended(call, failure)
         self._touch()
-
-    def _cut(self, call: Call, failure: CommandFailed) -> None:
-        producer = self._follows.get(call.ticket)
-        if producer is not None:
-            producer.stopProducing()
-        self.ended(call, failure)
-
-    def _producers(self) -> list[IPushProducer]:
-        return [producer for producer in self._follows.values() if producer is not None]
-
-    def _stop_follows(self) -> None:
-        stopping = self._producers()
-        self._follows.clear()
-        for producer in stopping:
-            producer.stopProducing()
 
     # -- the socket
 
@@ -367,7 +351,7 @@ class Connection(Protocol):
             self._writer.write(data)
 
     def _settle_reading(self) -> None:
-        full = (self._peer_full and not self._session.sparing) or bool(self._waiting) or self._full()
+        full = (self.peer_full and not self._session.sparing) or bool(self._waiting) or self._full()
         if full is self._reading and not self._lost:
             self._reading = not full
             if full:
@@ -381,7 +365,7 @@ class Connection(Protocol):
             return
         assert self.transport is not None
         self._hung_up = self._port.clock.seconds()
-        self._stop_follows()
+        self._following.stop()
         self._log.debug("{peer}: {reason}", peer=self.who.peer, reason=self._session.reason)
         self._writer.unregisterProducer()  # else it would be asked for more before the connection may end
         self.transport.loseConnection()
@@ -392,35 +376,8 @@ class Connection(Protocol):
         ended.addErrback(lambda failure: self._log.failure("EndSession failed", failure=failure))
 
 
-@implementer(IFollower)
-class _Follower:
-    """What a Follow of one connection delivers to."""
-
-    def __init__(self, connection: Connection, call: Call) -> None:
-        self._connection = connection
-        self._call = call
-
-    def deliver(self, batch: RecordBatch) -> None:
-        """See IFollower."""
-        self._connection.pushed(self._call, batch)
-
-    def ended(self, failure: CommandFailed) -> None:
-        """See IFollower."""
-        self._connection.ended(self._call, failure)
-
-
 def _weight(command: q.Command) -> int:
     """Bytes of records that the command holds, or may bring, while it is carried out."""
     if isinstance(command, q.Publish):
         return len(command.batch.body)
     return command.max_bytes if isinstance(command, q.Fetch) and not command.wait else 0
-
-
-def _address(address: IAddress) -> str:
-    """`host:port` or `[host]:port` of an internet address, whatever else describes another."""
-    if isinstance(address, IPv6Address):
-        return f"[{address.host}]:{address.port}"
-    if isinstance(address, IPv4Address):
-        return f"{address.host}:{address.port}"
-    name: bytes | None = getattr(address, "name", None)
-    return os.fsdecode(name) if name else "local"

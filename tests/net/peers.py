@@ -6,7 +6,7 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionDone
-from twisted.internet.interfaces import IPushProducer
+from twisted.internet.interfaces import IAddress, IPushProducer
 from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 from twisted.python.failure import Failure
@@ -19,8 +19,10 @@ from gateway.core.commands import Command, Session
 from gateway.core.records import registry
 from gateway.core.replies import Done, Outcome, Reply
 from gateway.dialects import ClientSession, Dialect, Request
+from gateway.net.login import Auth
 from gateway.net.port import MAX_RUNNING, SWEEP_SECONDS, Port
 from gateway.net.server import Connection, Listening
+from gateway.net.users import Users
 
 CHUNK = 65_536
 """Bytes that a real transport reads at a time."""
@@ -30,10 +32,11 @@ class Wire(StringTransport):
     """Pauses its producer as a real transport does, and keeps what was written apart.
 
     room: unread bytes above which the producer is paused; None = the peer reads everything at once.
+    peer: where the other end is; None = on another machine.
     """
 
-    def __init__(self, room: int | None) -> None:
-        super().__init__()
+    def __init__(self, room: int | None, peer: IAddress | None = None) -> None:
+        super().__init__(peerAddress=peer)
         self.room = room
         self.writes: list[bytes] = []
         self._paused = False
@@ -58,9 +61,9 @@ class Wire(StringTransport):
 class Peer:
     """A client that sends and reads when the test says so."""
 
-    def __init__(self, node: Node, listening: Listening, room: int | None) -> None:
+    def __init__(self, node: Node, listening: Listening, room: int | None, address: IAddress | None = None) -> None:
         self.node = node
-        self.wire = Wire(room)
+        self.wire = Wire(room, address)
         self.unread = b""
         self.connection: Connection = listening.buildProtocol(None)
         self.connection.makeConnection(self.wire)
@@ -114,16 +117,18 @@ class Node:
         dialect: str | Dialect,
         clock: Clock | None = None,
         most: int = MAX_RUNNING,
+        users: Users | None = None,
+        auth: Auth = "optional",
         **said: Any,
     ) -> None:
         self.clock = clock or Clock()
         self.dialect = dialects.load(dialect) if isinstance(dialect, str) else dialect
-        self.port = Port(backend, self.clock, most)
-        self.listening = Listening("test", self.dialect.open(self.dialect.settings(**said), registry([])))
+        self.port = Port(backend, self.clock, most, users)
+        self.listening = Listening("test", self.dialect.open(self.dialect.settings(**said), registry([])), auth)
         self.listening.port = self.port
 
-    def connect(self, room: int | None = None) -> Peer:
-        return Peer(self, self.listening, room)
+    def connect(self, room: int | None = None, address: IAddress | None = None) -> Peer:
+        return Peer(self, self.listening, room, address)
 
     def turn(self) -> None:
         """What is due now, happens."""
@@ -141,8 +146,8 @@ class Node:
 class Client:
     """A peer that speaks the dialect."""
 
-    def __init__(self, node: Node, room: int | None = None) -> None:
-        self.peer = node.connect(room)
+    def __init__(self, node: Node, room: int | None = None, address: IAddress | None = None) -> None:
+        self.peer = node.connect(room, address)
         self.session = ClientSession(node.dialect, node.listening.listener.terms("127.0.0.1:1"))
         self.outcomes: dict[Any, Outcome] = {}
         self._issued = 0

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import tracemalloc
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 import pytest
-from twisted.internet.address import IPv4Address, IPv6Address, UNIXAddress
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.logger import capturedLogs
@@ -23,7 +24,7 @@ from gateway.core.replies import CommittedOffsets, Done, Published, Records
 from gateway.dialects import Call, Request
 from gateway.dialects.pipe.session import PipeListener, PipeSession
 from gateway.net.port import MAX_RUNNING
-from gateway.net.server import CLOSE_SECONDS, MAX_ASKED, MAX_HELD, _address
+from gateway.net.server import CLOSE_SECONDS, MAX_ASKED, MAX_HELD
 from net.peers import Client, Node, Scripted
 
 ORDERS = q.Topic("default", "orders")
@@ -410,6 +411,31 @@ def test_a_lost_connection_begins_nothing_more() -> None:
     assert [type(command) for command in backend.asked] == [q.FetchOffsets, q.EndSession]
 
 
+@pytest.mark.parametrize("auth", ["optional", "required"])
+def test_a_lost_connection_leaves_memory_at_once(auth: Any) -> None:
+    """Clients that dial for every request would else leave a heap of them to the next collection."""
+    client = Client(Node(Scripted({q.Ping: Done()}), "native", auth=auth))
+    client.ask(q.Ping())
+    lost = weakref.ref(client.peer.connection)
+    gc.disable()
+    try:
+        client.peer.lose()
+        client.peer.wire.unregisterProducer()
+        del client
+        assert lost() is None
+    finally:
+        gc.enable()
+
+
+def test_a_transport_may_pause_and_resume_what_is_lost() -> None:
+    client = Client(Node(Scripted(), "native"))
+    client.begin(FOLLOW)
+    client.peer.lose()
+    client.peer.connection.pauseProducing()
+    client.peer.connection.resumeProducing()
+    assert client.peer.wire.value() == b""
+
+
 def test_a_lost_connection_stops_its_follows_and_ends_its_session() -> None:
     backend = Scripted()
     client = Client(Node(backend, "native"))
@@ -638,19 +664,3 @@ def test_a_hurry_hangs_up_on_everybody() -> None:
     peers[0].send(offset(1))
     node.port.abort()
     assert all(peer.wire.disconnected for peer in peers)
-
-
-# -- addresses
-
-
-@pytest.mark.parametrize(
-    ("address", "shown"),
-    [
-        (IPv4Address("TCP", "10.0.0.1", 9), "10.0.0.1:9"),
-        (IPv6Address("TCP", "::1", 9), "[::1]:9"),
-        (UNIXAddress("/run/gateway"), "/run/gateway"),
-        (UNIXAddress(None), "local"),
-    ],
-)
-def test_addresses_are_shown_so_that_they_can_be_dialed(address: Any, shown: str) -> None:
-    assert _address(address) == shown
