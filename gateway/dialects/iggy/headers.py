@@ -1,0 +1,95 @@
+"""User headers of Iggy messages, with key kinds (`iggy.g2c`) and without.
+
+    [u8 kind of the key] · u32+key · u8 kind of the value · u32+value       one after the other, little-endian
+
+Key and value have 1 to 255 bytes, and those of a kind with a fixed width have that width.  Kinds are numbered as
+core.records.HeaderKind is.  Source: protocol page, sections 2 and 3.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+
+from gateway.core.records import WIDTHS, Header, HeaderKind
+from gateway.dialects.iggy.places import Places, malformed
+
+_u32 = struct.Struct("<I")
+_KINDS = {int(kind): (kind, WIDTHS.get(kind, 0)) for kind in HeaderKind}
+_LONGEST = 255
+
+
+def read_headers(block: bytes, key_kinds: bool) -> tuple[Header, ...]:
+    """The headers of one message.  Raises CommandFailed(MALFORMED)."""
+    return tuple(Header(key, value, kind, key_kind) for key_kind, key, kind, value in _fields(block, key_kinds))
+
+
+def weigh(block: bytes, key_kinds: bool) -> int:
+    """Bytes of all values.  Raises CommandFailed(MALFORMED)."""
+    return sum(len(value) for _, _, _, value in _fields(block, key_kinds))
+
+
+def weigh_all(buffer: bytes, found: Iterable[Places], key_kinds: bool) -> int:
+    """Bytes of the header values of the messages found in a buffer.  Raises CommandFailed(MALFORMED)."""
+    known = {b"": 0}  # messages of one producer often have the same headers
+    total = 0
+    for _, first, last, *_ in found:
+        block = buffer[first:last]
+        if block not in known:
+            known[block] = weigh(block, key_kinds)
+        total += known[block]
+    return total
+
+
+def write_headers(headers: Iterable[Header], key_kinds: bool) -> bytes:
+    """The same bytes again; headers must be such as `carried` lets pass."""
+    out: list[bytes] = []
+    for header in headers:
+        if key_kinds:
+            out.append(bytes((header.key_kind,)))
+        out += (_u32.pack(len(header.key)), header.key, bytes((header.kind,)))
+        out += (_u32.pack(len(header.value)), header.value)
+    return b"".join(out)
+
+
+def carried(header: Header, key_kinds: bool) -> bool:
+    """Whether this wire has room for a header.  Where keys have no kinds, theirs is no reason against it."""
+    key, value = len(header.key), len(header.value)
+    if not (0 < key <= _LONGEST and 0 < value <= _LONGEST):
+        return False
+    return value == WIDTHS.get(header.kind, value) and (not key_kinds or key == WIDTHS.get(header.key_kind, key))
+
+
+def _fields(block: bytes, key_kinds: bool) -> Iterator[tuple[HeaderKind, bytes, HeaderKind, bytes]]:
+    """(kind of key, key, kind, value) of each header."""
+    at, size, key_kind = 0, len(block), HeaderKind.TEXT
+    while at < size:
+        if key_kinds:
+            key_kind, key, at = _typed(block, at)
+        else:
+            key, at = _octets(block, at)
+        kind, value, at = _typed(block, at)
+        yield key_kind, key, kind, value
+
+
+def _typed(block: bytes, at: int) -> tuple[HeaderKind, bytes, int]:
+    """(kind, bytes, place behind them)."""
+    known = _KINDS.get(block[at]) if at < len(block) else None
+    if known is None:
+        raise malformed("a header of no kind")
+    kind, width = known
+    octets, end = _octets(block, at + 1)
+    if width and len(octets) != width:
+        raise malformed(f"{len(octets)} bytes in a header are no {kind.name}")
+    return kind, octets, end
+
+
+def _octets(block: bytes, at: int) -> tuple[bytes, int]:
+    try:
+        size = _u32.unpack_from(block, at)[0]
+    except struct.error:
+        raise malformed("the headers end within a length") from None
+    end = at + 4 + size
+    if not 0 < size <= _LONGEST or end > len(block):
+        raise malformed("a header key or value that is empty, too long or cut short")
+    return block[at + 4 : end], end
