@@ -1,32 +1,34 @@
-"""A plain Cursus connection beside the load: it sets topics up, and asks at the end how much was really stored."""
+"""Plain connections beside the load: they set topics up, and ask at the end how much was really stored."""
 
 from __future__ import annotations
 
 import re
 import socket
 import struct
+from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import cached_property
 from types import TracebackType
 from typing import BinaryIO
 
 from gateway.bench import BenchFailed
-from gateway.bench.frames import cursus_batch, cursus_text
+from gateway.bench.frames import IGGY_DONE, cursus_batch, cursus_text, iggy_send
+from gateway.bench.opening import Opening
 
 TOPIC = "bench"
 
 _AT_ONCE = 50
-"""Batches that `fill` has in flight."""
+"""Batches in flight while a topic is filled."""
 
 
 class Control:
     """One blocking connection to the cursus port of a gateway, made when something is asked.
 
-    port: 0 = the server has none, so nothing may be asked.
+    ports: of the gateway, by the name of their dialect; where there is no gateway, nothing may be asked.
     """
 
-    def __init__(self, port: int) -> None:
-        self._port = port
+    def __init__(self, ports: Mapping[str, int]) -> None:
+        self._ports = ports
         self._open = ExitStack()
 
     def __enter__(self) -> Control:
@@ -59,17 +61,31 @@ class Control:
                 if not (answer := self._reply()).startswith(b'{"status":"OK"'):
                     raise BenchFailed(f"a batch was answered {answer!r}")
 
+    def fill_by_iggy(self, opening: Opening, batches: int, count: int) -> None:
+        """The same with the SENDs of an Iggy client, which logs in first."""
+        frame = iggy_send(TOPIC, 0, count)
+        with self._connected("iggy") as sock, sock.makefile("rb") as replies:
+            opening.say(sock)
+            for first in range(0, batches, _AT_ONCE):
+                burst = min(_AT_ONCE, batches - first)
+                sock.sendall(frame * burst)
+                if (answer := replies.read(len(IGGY_DONE) * burst)) != IGGY_DONE * burst:
+                    raise BenchFailed(f"{burst} batches were answered {answer!r}")
+
     def stored(self) -> int:
         """Records ever written to the topic: the sum of what its partitions will give as next offset."""
         return sum(map(int, re.findall(r"latest=(\d+)", self.ask(f"LIST_OFFSETS topic={TOPIC}"))))
 
     @cached_property
     def _sock(self) -> socket.socket:
-        return self._open.enter_context(socket.create_connection(("127.0.0.1", self._port), timeout=30))
+        return self._open.enter_context(self._connected("cursus"))
 
     @cached_property
     def _replies(self) -> BinaryIO:
         return self._open.enter_context(self._sock.makefile("rb"))
+
+    def _connected(self, dialect: str) -> socket.socket:
+        return socket.create_connection(("127.0.0.1", self._ports[dialect]), timeout=30)
 
     def _reply(self) -> bytes:
         header = self._replies.read(4)

@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 
 from gateway.bench.measuring import Sample
-from gateway.bench.rows import Row
+from gateway.bench.scenario import Row
 
 
 class Figure(msgspec.Struct, frozen=True):
@@ -66,8 +66,11 @@ GOALS = (
     Goal(5, "single records in memory : echo", "cursus-single/memory", "echo-8x64/echo", "rate", 0.15, 0.25),
     Goal(6, "cursus HEARTBEAT : echo", "cursus-heartbeat/memory", "echo-50x64/echo", "rate", 0.25, 0.4),
     Goal(6, "pipe OFFSET : echo", "pipe-offset/memory", "echo-50x64/echo", "rate", 0.25, 0.4),
+    Goal(6, "iggy PING : echo", "iggy-ping/memory", "echo-50x64/echo", "rate", 0.25, 0.4),
     Goal(7, "ping-pong, p50 added to echo, us", "cursus-ping-pong/memory", "echo-ping-pong/echo", "p50", 20, 8),
     Goal(7, "ping-pong, p99 added to echo, us", "cursus-ping-pong/memory", "echo-ping-pong/echo", "p99", 50, 20),
+    Goal(9, "cursus to iggy : to cursus", "iggy-poll-100-of-cursus/memory", "cursus-fetch/memory", "rate", 0.25, 0.45),
+    Goal(9, "iggy to cursus : to iggy", "cursus-fetch-of-iggy/memory", "iggy-poll-100/memory", "rate", 0.25, 0.45),
 )
 
 

@@ -9,10 +9,29 @@ PAYLOAD = 100
 
 PRODUCER, KEY = b"bench", b"k"
 
+IGGY_STREAM = b"default"
+"""What Iggy clients call the namespace that Cursus and pipe clients are in."""
+
+IGGY_G2C, IGGY_G1B = "0.10.0", "0.6.202"
+"""Versions that apache-iggy 0.8.0 and iggy-py 0.4.0 log in with."""
+
+IGGY_DONE = bytes(8)
+"""The answer to a PING or a SEND: status 0, and no payload (protocol page, section 2)."""
+
+IGGY_LOGGED_IN = 12, b"\0\0\0\0\4\0\0\0"
+"""The answer to a login: its size, and its bytes up to the user's id."""
+
 _LENGTH = struct.Struct(">I")
 _SEQUENCES = struct.Struct(">QQi")  # first and last sequence number, count of records
 _OFFSETS = struct.Struct(">QQ")  # offset (0 from a producer), sequence number
 _TAIL = struct.Struct(">HIQH")  # event type (none), schema version, aggregate version, metadata (none)
+_BARE = 48  # bytes of a record beside its producer, key and payload
+
+_IGGY = struct.Struct("<II")  # length from the code on, code; or status, length
+_ENTRY = struct.Struct("<4xI8x")  # where a message ends
+_MESSAGE = struct.Struct("<40xQII8x")  # no checksum, id, offset, time; the client's time, bytes of headers and payload
+_OLD_MESSAGE = struct.Struct("<16xII")  # no id; bytes of headers and payload
+_POLLED = struct.Struct("<IIIQI")  # status, length, partition, newest offset, count
 
 
 def framed(body: bytes) -> bytes:
@@ -25,10 +44,13 @@ def cursus_text(command: str, topic: str = "") -> bytes:
     return framed(_short(topic.encode()) + command.encode())
 
 
-def cursus_header(topic: str, partition: int, count: int) -> bytes:
-    """What stands before the records of a `BA7C` batch (protocol page, section 3): acks 1, not idempotent."""
+def cursus_header(topic: str, partition: int, count: int, numbers: tuple[int, int] | None = None) -> bytes:
+    """What stands before the records of a `BA7C` batch (protocol page, section 3): acks 1, not idempotent.
+
+    numbers: the first and the last sequence number; 1 and `count` unless given.
+    """
     place = _short(topic.encode()) + struct.pack(">i", partition)
-    return b"\xba\x7c" + place + b"\x011\x00" + _SEQUENCES.pack(1, count, count)
+    return b"\xba\x7c" + place + b"\x011\x00" + _SEQUENCES.pack(*(numbers or (1, count)), count)
 
 
 def cursus_records(count: int) -> bytes:
@@ -53,6 +75,13 @@ def cursus_fetched(topic: str, partition: int, count: int) -> tuple[int, bytes]:
     return len(frame), frame[: _LENGTH.size + len(cursus_header(topic, partition, count))]
 
 
+def cursus_fetched_foreign(topic: str, partition: int, count: int) -> tuple[int, bytes]:
+    """The same for records that another dialect wrote, without producer, key and sequence number."""
+    head = cursus_header(topic, partition, count, (0, 0))
+    length = len(head) + count * (_BARE + PAYLOAD)
+    return _LENGTH.size + length, _LENGTH.pack(length) + head
+
+
 def pipe_line(command: str, args: str) -> bytes:
     """One request of the pipe protocol (protocol page, section 1)."""
     return f"V1|1|{command}|{args}\n".encode()
@@ -61,6 +90,59 @@ def pipe_line(command: str, args: str) -> bytes:
 def pipe_produce(topic: str, key: str) -> bytes:
     """A PRODUCE of one record of PAYLOAD bytes."""
     return pipe_line("PRODUCE", f"{topic} {key}:{_payload(1).decode()}")
+
+
+def iggy_framed(code: int, payload: bytes = b"") -> bytes:
+    """Iggy: u32 little-endian length, u32 code, payload (protocol page, section 1)."""
+    return _IGGY.pack(4 + len(payload), code) + payload
+
+
+def iggy_login(version: str) -> bytes:
+    """LOGIN of the user that a gateway nobody set up knows; the version says what is spoken from here on."""
+    said = version.encode()
+    return iggy_framed(38, b"\4iggy\4iggy" + struct.pack("<I", len(said)) + said + bytes(4))
+
+
+def iggy_ping() -> bytes:
+    """PING."""
+    return iggy_framed(1)
+
+
+def iggy_send(topic: str, partition: int, count: int) -> bytes:
+    """SEND of apache-iggy 0.8.0: fields and an index, then messages without ids (protocol page, section 3)."""
+    place = _iggy_topic(topic) + b"\2\4" + struct.pack("<I", partition)
+    index = b"".join(_ENTRY.pack(number * (_MESSAGE.size + PAYLOAD)) for number in range(1, count + 1))
+    begun = 1_700_000_000_000_000
+    messages = b"".join(_MESSAGE.pack(begun + number, 0, PAYLOAD) + _payload(number) for number in range(1, count + 1))
+    fields = struct.pack("<I", len(place) + 4) + place + struct.pack("<I", count)
+    return iggy_framed(101, fields + index + messages)
+
+
+def iggy_send_old(topic: str, partition: int, count: int) -> bytes:
+    """SEND of iggy-py 0.4.0, for which partitions count from 1 (protocol page, section 2)."""
+    place = _iggy_topic(topic) + b"\2\4" + struct.pack("<I", partition + 1)
+    messages = (_OLD_MESSAGE.pack(0, PAYLOAD) + _payload(number) for number in range(1, count + 1))
+    return iggy_framed(101, place + b"".join(messages))
+
+
+def iggy_poll(topic: str, partition: int, offset: int, count: int) -> bytes:
+    """POLL of apache-iggy 0.8.0 by offset, as consumer 0, without a commit."""
+    place = b"\1\1\4" + bytes(4) + _iggy_topic(topic) + b"\1" + struct.pack("<I", partition)
+    return iggy_framed(100, place + b"\1" + struct.pack("<QI", offset, count) + b"\0")
+
+
+def iggy_polled(partition: int, end: int, count: int) -> tuple[int, bytes]:
+    """The answer to an `iggy_poll` of a partition that ends at offset `end`: its size, and its bytes up to the first
+    message (protocol page, sections 2 and 3).  Messages that came from another dialect have no headers either.
+    """
+    size = _POLLED.size + count * (_MESSAGE.size + PAYLOAD)
+    return size, _POLLED.pack(0, size - _IGGY.size, partition, end - 1, count)
+
+
+def _iggy_topic(topic: str) -> bytes:
+    """A stream and a topic by their names."""
+    name = topic.encode()
+    return b"\2" + bytes((len(IGGY_STREAM),)) + IGGY_STREAM + b"\2" + bytes((len(name),)) + name
 
 
 def _short(text: bytes) -> bytes:

@@ -13,6 +13,7 @@ import socket
 import sys
 import time
 from collections import deque
+from contextlib import ExitStack
 from itertools import accumulate
 from pathlib import Path
 from types import TracebackType
@@ -20,6 +21,7 @@ from types import TracebackType
 import msgspec
 
 from gateway.bench import BenchFailed
+from gateway.bench.opening import Opening
 from gateway.bench.tally import Tally
 
 KEEPALIVE = bytes(4)
@@ -38,6 +40,7 @@ class Job(msgspec.Struct, frozen=True):
     depth:   requests in flight on each connection.
     warmup, seconds: how long to go unmeasured, then measured.
     streams: requests sent once, each on a further connection; then pushes are measured, counted by `pushed`.
+    opening: comes before all of them, None = nothing does.
     every:   each so-manieth request of a connection has its latency taken.
     server:  process id whose CPU time is charged to the server, 0 = nobody's.
     cpu:     the only one to use, None = any.
@@ -51,6 +54,7 @@ class Job(msgspec.Struct, frozen=True):
     seconds: float
     streams: list[bytes] = []
     pushed: Tally | None = None
+    opening: Opening | None = None
     every: int = 1
     server: int = 0
     cpu: int | None = None
@@ -163,12 +167,15 @@ class Generator:
         self._lanes: dict[int, Lane] = {}
         self._ears: dict[int, Ear] = {}
         self._socks: list[socket.socket] = []
-        for request in job.streams:
-            sock = self._connect()
-            self._ears[sock.fileno()] = Ear(sock, request, job.pushed or job.tally)
-        for ring in job.rings:
-            sock = self._connect()
-            self._lanes[sock.fileno()] = Lane(sock, ring, job.depth, job.tally, job.every)
+        with ExitStack() as given_up:
+            given_up.callback(self.close)
+            for request in job.streams:
+                sock = self._connect()
+                self._ears[sock.fileno()] = Ear(sock, request, job.pushed or job.tally)
+            for ring in job.rings:
+                sock = self._connect()
+                self._lanes[sock.fileno()] = Lane(sock, ring, job.depth, job.tally, job.every)
+            given_up.pop_all()
 
     def __enter__(self) -> Generator:
         return self
@@ -176,6 +183,10 @@ class Generator:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Hang up."""
         for sock in self._socks:
             sock.close()
         self._poll.close()
@@ -195,10 +206,12 @@ class Generator:
 
     def _connect(self) -> socket.socket:
         sock = socket.create_connection(("127.0.0.1", self._job.port), timeout=STALL)
+        self._socks.append(sock)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self._job.opening is not None:
+            self._job.opening.say(sock)
         sock.setblocking(False)
         self._poll.register(sock, select.EPOLLIN)
-        self._socks.append(sock)
         return sock
 
     def _standing(self) -> tuple[float, float, float, float]:

@@ -9,7 +9,8 @@ import msgspec
 
 from gateway.bench import BenchFailed, frames
 from gateway.bench.control import TOPIC, Control
-from gateway.bench.tally import Marked, Sized, Tally
+from gateway.bench.opening import Opening
+from gateway.bench.tally import Marked, Same, Sized, Tally
 
 BATCH = 100
 """Records in a batch."""
@@ -23,12 +24,14 @@ class Load(msgspec.Struct, frozen=True):
 
     streams: requests sent once, each on a further connection; what is pushed there is then what is measured.
     pushed:  how pushes are counted; every stream has to get one for each reply.
+    opening: what every connection says before all that, and how it is answered.
     """
 
     rings: list[list[bytes]]
     tally: Tally
     streams: list[bytes] = []
     pushed: Tally | None = None
+    opening: Opening | None = None
 
 
 def produce(records: int) -> Callable[[Control, int], Load]:
@@ -46,9 +49,19 @@ def fetch(control: Control, connections: int) -> Load:
     """CONSUME of a whole stored batch each, walking through the topic as a reader does."""
     control.create(1)
     control.fill(_FILLED, BATCH)
+    return Load([_consumes()] * connections, Sized(*frames.cursus_fetched(TOPIC, 0, BATCH)))
+
+
+def fetch_of_iggy(control: Control, connections: int) -> Load:
+    """The same of a topic that an Iggy client has written."""
+    control.create(1)
+    control.fill_by_iggy(_logged_in(frames.IGGY_G2C), _FILLED, BATCH)
+    return Load([_consumes()] * connections, Sized(*frames.cursus_fetched_foreign(TOPIC, 0, BATCH)))
+
+
+def _consumes() -> list[bytes]:
     ask = f"CONSUME topic={TOPIC} partition=0 offset=%d member=m autoOffsetReset=earliest batch={BATCH}"
-    ring = [frames.cursus_text(ask % (number * BATCH)) for number in range(_FILLED)]
-    return Load([ring] * connections, Sized(*frames.cursus_fetched(TOPIC, 0, BATCH)))
+    return [frames.cursus_text(ask % (number * BATCH)) for number in range(_FILLED)]
 
 
 def poll_group(control: Control, connections: int) -> Load:
@@ -81,7 +94,7 @@ def heartbeat(control: Control, connections: int) -> Load:
     control.create(1)
     who = _member(control)
     answer = frames.framed("OK {2} {1}".format(*who.split()).encode())
-    return Load([[frames.cursus_text(f"HEARTBEAT topic={TOPIC} {who}")]] * connections, Sized(len(answer), answer))
+    return Load([[frames.cursus_text(f"HEARTBEAT topic={TOPIC} {who}")]] * connections, Same(answer))
 
 
 def _member(control: Control) -> str:
@@ -104,7 +117,57 @@ def pipe_offset(control: Control, connections: int) -> Load:
     """OFFSET of a group that has committed nothing."""
     control.create(1)
     answer = b"V1|1|OK|offset=0\n"
-    return Load([[frames.pipe_line("OFFSET", f"g {TOPIC} 0")]] * connections, Sized(len(answer), answer))
+    return Load([[frames.pipe_line("OFFSET", f"g {TOPIC} 0")]] * connections, Same(answer))
+
+
+def iggy_send(records: int, version: str = frames.IGGY_G2C) -> Callable[[Control, int], Load]:
+    """SENDs of so many messages by clients of that version; each connection writes to a partition of its own."""
+    frame = {frames.IGGY_G2C: frames.iggy_send, frames.IGGY_G1B: frames.iggy_send_old}[version]
+
+    def load(control: Control, connections: int) -> Load:
+        control.create(connections)
+        rings = [[frame(TOPIC, partition, records)] for partition in range(connections)]
+        return Load(rings, Same(frames.IGGY_DONE), opening=_logged_in(version))
+
+    return load
+
+
+def iggy_poll(records: int) -> Callable[[Control, int], Load]:
+    """POLLs of so many messages, walking through a topic that another client of this dialect has written."""
+
+    def load(control: Control, connections: int) -> Load:
+        control.create(1)
+        control.fill_by_iggy(_logged_in(frames.IGGY_G2C), _FILLED, BATCH)
+        return _polls(records, connections)
+
+    return load
+
+
+def iggy_poll_of_cursus(records: int) -> Callable[[Control, int], Load]:
+    """The same of a topic that a Cursus client has written."""
+
+    def load(control: Control, connections: int) -> Load:
+        control.create(1)
+        control.fill(_FILLED, BATCH)
+        return _polls(records, connections)
+
+    return load
+
+
+def _polls(records: int, connections: int) -> Load:
+    end = _FILLED * BATCH
+    ring = [frames.iggy_poll(TOPIC, 0, offset, records) for offset in range(0, end, records)]
+    polled = Sized(*frames.iggy_polled(0, end, records))
+    return Load([ring] * connections, polled, opening=_logged_in(frames.IGGY_G2C))
+
+
+def iggy_ping(control: Control, connections: int) -> Load:
+    """PING."""
+    return Load([[frames.iggy_ping()]] * connections, Same(frames.IGGY_DONE), opening=_logged_in(frames.IGGY_G2C))
+
+
+def _logged_in(version: str) -> Opening:
+    return Opening(frames.iggy_login(version), Sized(*frames.IGGY_LOGGED_IN))
 
 
 def echoed(frame: bytes) -> Callable[[Control, int], Load]:

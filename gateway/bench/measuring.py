@@ -11,7 +11,7 @@ import msgspec
 from gateway.bench import BenchFailed, children, disk, frames
 from gateway.bench.control import TOPIC, Control
 from gateway.bench.generator import Job, Measured
-from gateway.bench.rows import Row, Scenario, Target
+from gateway.bench.scenario import Row, Scenario, Target
 
 WARMUP = 0.5
 """Seconds before the measured time, at most."""
@@ -76,7 +76,7 @@ def _append(scenario: Scenario, directory: Path, terms: Terms) -> Sample:
 
 def _drive(scenario: Scenario, server: children.Server, terms: Terms, cpu: int | None) -> list[Measured]:
     ports = server.ports()
-    with Control(ports.get("cursus", 0)) as control:
+    with Control(ports) as control:
         load = scenario.load(control, scenario.connections)
         job = Job(
             port=ports[scenario.port],
@@ -84,6 +84,7 @@ def _drive(scenario: Scenario, server: children.Server, terms: Terms, cpu: int |
             tally=load.tally,
             streams=load.streams,
             pushed=load.pushed,
+            opening=load.opening,
             depth=scenario.depth,
             warmup=min(WARMUP, terms.seconds),
             seconds=terms.seconds,

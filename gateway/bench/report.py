@@ -24,7 +24,8 @@ from rich.table import Table
 from gateway.bench import BenchFailed, disk
 from gateway.bench.figures import Figure, Verdict, figure, spread, verdicts
 from gateway.bench.measuring import Sample, Terms, measure
-from gateway.bench.rows import Row, rows
+from gateway.bench.rows import rows
+from gateway.bench.scenario import Row
 
 _WIDTH = 140
 """Columns of the table where there is no terminal to ask."""
@@ -171,7 +172,7 @@ def _list(chosen: list[Row], as_json: bool) -> None:
         return
     for row in chosen:
         load = f"{row.scenario.connections} x {row.scenario.depth}"
-        click.echo(f"{row.name:26}{load:>8}  {row.unit:11} {row.scenario.about}")
+        click.echo(f"{row.name:34}{load:>8}  {row.unit:11} {row.scenario.about}")
 
 
 def _machine() -> str:

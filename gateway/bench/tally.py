@@ -2,7 +2,7 @@
 
 The generator shares two cores with the server it measures, so no reply is cut out of the stream: either every good
 reply holds a marker that nothing else holds, and one C call counts it, or all replies are of one size, and bytes are
-counted.
+counted; where an error would have that size too, all of them are compared with what they should be.
 """
 
 from __future__ import annotations
@@ -48,7 +48,17 @@ class Sized(msgspec.Struct, frozen=True, tag="sized"):
         return SizeCounter(self.size, self.head)
 
 
-Tally = Marked | Sized
+class Same(msgspec.Struct, frozen=True, tag="same"):
+    """Every good reply is exactly this."""
+
+    reply: bytes
+
+    def counter(self) -> Counter:
+        """For one connection."""
+        return SameCounter(self.reply)
+
+
+Tally = Marked | Sized | Same
 
 
 class MarkCounter:
@@ -100,3 +110,28 @@ class SizeCounter:
     def _check(self, held: bytearray, at: int) -> None:
         if not held.startswith(self._head, at):
             raise BenchFailed(f"not the reply that was expected: {bytes(held[at : at + 120])!r}")
+
+
+class SameCounter:
+    """Counts bytes, and compares all of them: for replies of some dozens of bytes at the most."""
+
+    def __init__(self, reply: bytes) -> None:
+        self._reply = reply
+        self._expected = reply
+        self._received = 0
+
+    def feed(self, held: bytearray, end: int) -> int:
+        """See Counter."""
+        size, before = len(self._reply), self._received
+        self._received = after = before + end
+        first = before % size
+        if len(self._expected) < first + end:
+            self._expected = self._reply * (1 + (first + end) // size)
+        if not held.startswith(self._expected[first : first + end]):
+            raise BenchFailed(f"not the replies that were expected: {bytes(held[:end][:120])!r}")
+        return after // size - before // size
+
+    def finish(self) -> None:
+        """See Counter."""
+        if self._received % len(self._reply):
+            raise BenchFailed(f"the stream ended within a reply: {self._received} bytes came")

@@ -237,9 +237,9 @@ def _create_group(state: State, command: q.CreateGroup, now: int) -> Decision:
         check_exclusive(topic, command.group)
     group = topic.group(command.group)
     if group is None and command.id in topic.groups:
-        raise CommandFailed(Fault.GROUP_EXISTS, f"id {command.id}")
+        raise CommandFailed(Fault.GROUP_EXISTS, f"id {command.id}", taken="id")
     if group is not None and command.if_exists is q.IfExists.FAIL:
-        raise CommandFailed(Fault.GROUP_EXISTS, command.group)
+        raise CommandFailed(Fault.GROUP_EXISTS, command.group, taken="name")
     if group is not None:
         return describe_group(group), []
     changes = _new_group(state, topic, command.group, 0, now, command.id)

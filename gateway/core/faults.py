@@ -34,7 +34,7 @@ class Fault(enum.Enum):
     SEQUENCE_GAP = "records of this producer are missing"  # [producer, expected, got]
     STALE_EPOCH = "a newer producer has this id"  # [producer, current, got]
     NO_SUCH_GROUP = "the consumer group does not exist"
-    GROUP_EXISTS = "the consumer group exists already"
+    GROUP_EXISTS = "the consumer group exists already"  # [taken], `id` or `name`
     OTHER_TOPIC = "the consumer group belongs to another topic"  # [expected, actual]
     NOT_A_MEMBER = "not a member of the consumer group"  # [member]
     STALE_GENERATION = "the consumer group has moved on"  # [current, requested]

@@ -17,9 +17,12 @@ from gateway.bench.children import Server, serving, stop
 from gateway.bench.generator import Job
 from gateway.bench.measuring import Terms, measure
 from gateway.bench.report import Report, main, run
-from gateway.bench.rows import SCENARIOS, Row, rows
+from gateway.bench.rows import SCENARIOS, rows
+from gateway.bench.scenario import Row
 from gateway.bench.tally import Marked, Sized
+from gateway.core import commands as q
 from gateway.dialects import load
+from gateway.dialects.dialect import Request
 
 HEARS_NOTHING = """
 import signal, sys, time
@@ -164,7 +167,55 @@ def test_produce_requests_are_batches_the_dialect_reads_whole() -> None:
     assert len({record.value for record in records}) == 100
 
 
-@pytest.mark.parametrize("name", ["cursus-batch/memory", "cursus-batch/sqlite", "pipe-produce/memory"])
+def said_to_iggy(frame: bytes, generation: str) -> q.Command:
+    iggy = load("iggy")
+    settings = msgspec.convert({"generation": generation}, iggy.settings)
+    request = iggy.decode_request(frame, iggy.listener(iggy, settings, {}).terms("127.0.0.1:0"))
+    assert isinstance(request, Request)
+    return request.command
+
+
+def test_iggy_clients_log_in_as_the_real_ones_do() -> None:
+    recorded = "1c000000260000000469676779046967677906000000302e31302e3000000000"
+    assert frames.iggy_login(frames.IGGY_G2C).hex() == recorded
+    recorded = "1d000000260000000469676779046967677907000000302e362e32303200000000"
+    assert frames.iggy_login(frames.IGGY_G1B).hex() == recorded
+    assert frames.iggy_ping().hex() == "0400000001000000"
+
+
+@pytest.mark.parametrize(
+    ("frame", "generation"),
+    [(frames.iggy_send("bench", 3, 100), "g2c"), (frames.iggy_send_old("bench", 3, 100), "g1b")],
+    ids=["g2c", "g1b"],
+)
+def test_sends_are_batches_the_dialect_reads_whole(frame: bytes, generation: str) -> None:
+    command = said_to_iggy(frame, generation)
+    assert isinstance(command, q.Publish)
+    records = command.batch.records()
+    assert (command.topic, command.to, len(records)) == (q.Topic(q.DEFAULT_NAMESPACE, "bench"), 3, 100)
+    assert {len(record.value or b"") for record in records} == {frames.PAYLOAD}
+    assert len({record.value for record in records}) == 100
+
+
+def test_a_poll_is_one_by_offset_that_commits_nothing() -> None:
+    command = said_to_iggy(frames.iggy_poll("bench", 0, 4200, 100), "g2c")
+    assert isinstance(command, q.Fetch)
+    place = q.Topic(q.DEFAULT_NAMESPACE, "bench"), 0
+    assert (command.topic, command.partition, command.start, command.max_records) == (*place, 4200, 100)
+    assert (command.reader, command.commit) == (q.Consumer(0), False)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "cursus-batch/memory",
+        "cursus-batch/sqlite",
+        "pipe-produce/memory",
+        "iggy-send-100/memory",
+        "iggy-send-1000/sqlite",
+        "iggy-send-100-g1/memory",
+    ],
+)
 def test_produce_rows_count_what_was_stored(name: str, tmp_path: Path) -> None:
     sample = measure(row(name), Terms(tmp_path, seconds=0.3))  # which fails unless all that was acknowledged is there
     assert sample.rate > 0
@@ -177,6 +228,19 @@ def test_what_was_acknowledged_and_is_not_stored_is_a_failure() -> None:
         measuring._check_stored(99, 100)
 
 
-@pytest.mark.parametrize("name", ["cursus-fetch/memory", "cursus-heartbeat/memory", "pipe-offset/memory"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "cursus-fetch/memory",
+        "cursus-heartbeat/memory",
+        "pipe-offset/memory",
+        "iggy-ping/memory",
+        "iggy-poll-100/memory",
+        "iggy-poll-1000/sqlite",
+        "iggy-poll-100-of-cursus/sqlite",
+        "iggy-poll-1000-of-cursus/memory",
+        "cursus-fetch-of-iggy/memory",
+    ],
+)
 def test_rows_that_store_nothing_get_the_answers_they_expect(name: str, tmp_path: Path) -> None:
     assert measure(row(name), Terms(tmp_path, seconds=0.1)).rate > 0

@@ -7,7 +7,8 @@ import pytest
 from gateway.bench.figures import GOALS, Figure, Goal, figure, percentile, ratio, spread, verdict, verdicts
 from gateway.bench.loads import Load
 from gateway.bench.measuring import Sample
-from gateway.bench.rows import SCENARIOS, Row, Scenario, rows
+from gateway.bench.rows import SCENARIOS, rows
+from gateway.bench.scenario import Row, Scenario
 from gateway.bench.tally import Marked
 
 OURS = Scenario(
@@ -101,3 +102,13 @@ def test_a_ratio_compares_rows_that_count_the_same_under_the_same_load() -> None
         if echo is not None:
             assert (row.scenario.connections, row.scenario.depth) == (echo.scenario.connections, echo.scenario.depth)
             assert max(row.scenario.records, 1) == max(echo.scenario.records, 1)
+
+
+def test_reading_in_another_dialect_is_compared_under_the_same_load() -> None:
+    by_name = {row.name: row for row in rows()}
+    crossing = [(by_name[goal.row], by_name[goal.against]) for goal in GOALS if goal.number == 9]
+    assert {cross.scenario.port for cross, _ in crossing} == {"iggy", "cursus"}  # both ways
+    for cross, same in crossing:
+        assert cross.scenario.port != same.scenario.port
+        for field in ("connections", "depth", "records"):
+            assert getattr(cross.scenario, field) == getattr(same.scenario, field)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from os import getpid
 
 import pytest
 
 from gateway.bench import BenchFailed, generator
 from gateway.bench.generator import Generator, Job, Lane, cpu_seconds
+from gateway.bench.opening import Opening
 from gateway.bench.tally import Marked, Sized
 
 RING = [b"a1", b"b22", b"c333"]
@@ -101,6 +103,38 @@ def test_no_answer_at_all_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
             pytest.raises(BenchFailed, match="6 requests were not answered"),
         ):
             load.run()
+
+
+def test_every_connection_says_its_opening_first_and_then_what_it_is_there_for() -> None:
+    opening = Opening(b"login\n", Sized(6, b"hello"))
+    with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as peer:
+        heard = peer.submit(lambda: [greet(server) for _ in range(2)])
+        port = server.getsockname()[1]
+        job = Job(port, [[b"ask\n"]], Sized(1, b"."), 1, 0.01, 0.01, streams=[b"stream\n"], opening=opening)
+        with Generator(job) as load:
+            load._serve(next(iter(load._lanes.values())), 0)
+            said = []
+            for greeting, sock in heard.result():
+                with sock:
+                    said.append(greeting + sock.recv(100))
+    assert said == [b"login\nstream\n", b"login\nask\n"]
+
+
+def test_a_peer_that_does_not_like_the_opening_is_a_failure() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as peer:
+        heard = peer.submit(greet, server)
+        opening = Opening(b"login\n", Sized(6, b"welcome"))
+        with pytest.raises(BenchFailed, match=r"login.* was not answered as expected; the server sent .*hello!"):
+            Generator(Job(server.getsockname()[1], [[b"ask\n"]], Sized(1, b"."), 1, 0.01, 0.01, opening=opening))
+        heard.result()[1].close()
+
+
+def greet(server: socket.socket) -> tuple[bytes, socket.socket]:
+    sock, _ = server.accept()
+    sock.settimeout(5)
+    said = sock.recv(100)
+    sock.sendall(b"hello!")
+    return said, sock
 
 
 def test_cpu_time_of_a_process_is_known_and_nobodys_is_none() -> None:

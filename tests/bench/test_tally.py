@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.bench import BenchFailed
-from gateway.bench.tally import Marked, Sized, Tally
+from gateway.bench.tally import Marked, Same, Sized, Tally
 
 MARKED = Marked(b"|OK|")
 SIZED = Sized(7, b"abc")
+SAME = Same(b"abcdefg")
 
 
 def counted(tally: Tally, chunks: Iterable[bytes]) -> int:
@@ -64,3 +65,21 @@ def test_a_sized_reply_with_another_head_is_refused(stream: bytes) -> None:
 def test_a_stream_that_ends_within_a_sized_reply_is_refused() -> None:
     with pytest.raises(BenchFailed, match="no whole number of replies"):
         counted(SIZED, [b"abcdefgabcd"])
+
+
+@given(st.integers(0, 20), st.lists(st.integers(0, 140)))
+def test_replies_that_are_all_the_same_are_counted_wherever_the_stream_is_cut(replies: int, places: list[int]) -> None:
+    assert counted(SAME, cut(b"abcdefg" * replies, places)) == replies
+
+
+@given(st.integers(0, 139), st.lists(st.integers(0, 140)))
+def test_one_wrong_byte_anywhere_in_replies_that_are_all_the_same_is_refused(at: int, places: list[int]) -> None:
+    stream = bytearray(b"abcdefg" * 20)
+    stream[at] ^= 1
+    with pytest.raises(BenchFailed, match="not the replies that were expected"):
+        counted(SAME, cut(bytes(stream), places))
+
+
+def test_a_stream_that_ends_within_a_reply_that_should_be_the_same_is_refused() -> None:
+    with pytest.raises(BenchFailed, match="ended within a reply"):
+        counted(SAME, [b"abcdefgabcd"])

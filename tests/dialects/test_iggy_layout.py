@@ -19,7 +19,7 @@ from gateway.core.records import MAX_RECORDS, WIDTHS, Encoding, Header, HeaderKi
 from gateway.dialects.cursus.converting import body_of as cursus_body
 from gateway.dialects.cursus.layout import CURSUS_V1
 from gateway.dialects.dialect import Losses
-from gateway.dialects.iggy.converting import body_of, messages_of
+from gateway.dialects.iggy.converting import messages_of
 from gateway.dialects.iggy.headers import read_headers, write_headers
 from gateway.dialects.iggy.layout_g0 import IGGY_G0, read_g0, write_g0
 from gateway.dialects.iggy.layout_g2 import IGGY_G2B, IGGY_G2C, read_g2, width, write_g2
@@ -750,28 +750,6 @@ def test_canonical_records_are_converted_and_what_is_lost_is_counted(encoding: E
     assert encoding.walk(prefix(b"") + messages) == len(records)
 
 
-@given(encodings, any_records)
-def test_a_body_keeps_a_key_that_all_records_have(encoding: Encoding, records: list[Record]) -> None:
-    lost: Counter[str] = Counter()
-    losses = Losses()
-    keys = {at.key or None for at in records}
-    key = keys.pop() if len(keys) == 1 else None
-    lost["key"] = 0 if key or not keys else sum(bool(at.key) for at in records)
-    expected = [converted(encoding, at, key, lost) for at in records]
-    body = body_of(canonical(records, "native"), encoding, losses)
-    assert encoding.records(body) == expected
-    assert +losses == counted(lost, "native")
-
-
-@pytest.mark.parametrize("encoding", ENCODINGS)
-def test_a_key_of_more_than_255_bytes_is_lost(encoding: Encoding) -> None:
-    for size, times in ((255, 0), (256, 2)):
-        losses = Losses()
-        body = body_of(canonical([Record(bytes(size), b"x")] * 2), encoding, losses)
-        assert split(body)[0] == (b"" if times else bytes(size))
-        assert losses["?", "iggy", "key"] == times
-
-
 @pytest.mark.parametrize("encoding", ENCODINGS)
 def test_cursus_records_are_converted_and_what_is_lost_is_counted(encoding: Encoding) -> None:
     records = [Record(b"k", b"v%d" % at, producer=b"p", sequence=at, event_type=b"e") for at in range(6)]
@@ -783,9 +761,6 @@ def test_cursus_records_are_converted_and_what_is_lost_is_counted(encoding: Enco
         (10 + at, NOW + at, b"v%d" % at) for at in range(6)
     ]
     assert losses == counted(Counter(key=6, producer=6, sequence=5, event_type=6), "cursus")
-    losses.clear()
-    assert body_of(batch, encoding, losses) == prefix(b"k") + messages
-    assert losses == counted(Counter(producer=6, sequence=5, event_type=6), "cursus")
 
 
 @given(cases, encodings)
@@ -799,11 +774,9 @@ def test_a_generation_reads_what_another_wrote(case: tuple[Encoding, bytes, list
     if other is encoding:
         assert not losses
         assert messages_of(batch, other, losses) == split(body)[1]
-        assert body_of(batch, other, losses) is body
         return
     assert read == expected
     assert +losses == counted(lost, "iggy")
-    assert body_of(batch, other, Losses()) == prefix(key) + messages_of(batch, other, Losses())
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)

@@ -19,7 +19,7 @@ from gateway.dialects.iggy.said import Login
 
 Asked = tuple[int, Values]
 
-OUR_VERSIONS = {"g1b": "0.6.202", "g2a": "0.7.0", "g2b": "0.8.0", "g2c": "0.10.0"}
+OUR_VERSIONS = {"g1b_texts": "0.6.31", "g1b": "0.6.202", "g2a": "0.7.0", "g2b": "0.8.0", "g2c": "0.10.0"}
 """What our client says it is where a generation has several versions: the newest of them that was recorded."""
 
 NOBODY = q.Consumer(1)

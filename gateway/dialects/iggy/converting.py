@@ -1,38 +1,36 @@
 """Records of other encodings in a layout of Iggy; and what of them it has no place for.
 
-A reader of this wire never sees a key.  In a body the one key that all records have is kept before the messages; in an
-answer there is nothing to keep it in.
+A reader of this wire never sees a key.  Records are taken apart field by field, for all of a batch at once: looking at
+one record after the other is twice the price.
 """
 
 from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from operator import attrgetter
+
+import msgspec
 
 from gateway.core.faults import CommandFailed, Fault
-from gateway.core.records import Encoding, Header, HeaderKind, Record, RecordBatch
+from gateway.core.records import Encoding, Header, HeaderKind, RecordBatch
 from gateway.dialects.dialect import Losses
 from gateway.dialects.iggy import layout_g0, layout_g2
-from gateway.dialects.iggy.fields import MAX_SHORT
 from gateway.dialects.iggy.headers import carried, write_headers
 from gateway.dialects.iggy.layout_g0 import IGGY_G0
 from gateway.dialects.iggy.layout_g2 import G2B, G2C, IGGY_G2B, IGGY_G2C
-from gateway.dialects.iggy.shape import prefix, split
+from gateway.dialects.iggy.shape import split
 
-_Write = Callable[[int, int, Record, bytes], bytes]
-
-_WRITE: dict[Encoding, _Write] = {
-    IGGY_G0: layout_g0.write_message,
-    IGGY_G2B: partial(layout_g2.write_message, G2B.fixed),
-    IGGY_G2C: partial(layout_g2.write_message, G2C.fixed),
+_WRITE: dict[Encoding, Callable[..., bytes]] = {
+    IGGY_G0: layout_g0.write_messages,
+    IGGY_G2B: partial(layout_g2.write_messages, G2B.fixed),
+    IGGY_G2C: partial(layout_g2.write_messages, G2C.fixed),
 }
-"""Encoding -> how one message is written: offset, timestamp, record, block of headers."""
+"""Encoding -> how messages are written: offsets, times, ids, times of origin, values, blocks of headers."""
 
 _DROPPED = ("producer", "epoch", "sequence", "event_type", "schema_version", "aggregate_version", "metadata", "expiry")
-_dropped = attrgetter(*_DROPPED)
+_UNSET: dict[type, object] = {bytes: b"", int: 0}
 
 
 def messages_of(batch: RecordBatch, encoding: Encoding, losses: Losses) -> bytes:
@@ -45,55 +43,33 @@ def messages_of(batch: RecordBatch, encoding: Encoding, losses: Losses) -> bytes
     """
     if batch.encoding is encoding:
         return split(batch.body)[1]
-    rows = list(batch.rows())
-    if batch.encoding not in _WRITE:
-        _count(losses, batch, "key", sum(record.key is not None for _, _, record in rows))
-    return _write(batch, encoding, rows, losses)
-
-
-def body_of(batch: RecordBatch, encoding: Encoding, losses: Losses) -> bytes:
-    """The same as a body: one key of up to 255 bytes that all records have is kept before the messages."""
-    if batch.encoding is encoding:
-        return batch.body
-    rows = list(batch.rows())
-    keys = {record.key or b"" for _, _, record in rows}
-    key = keys.pop() if len(keys) == 1 else b""
-    if keys or len(key) > MAX_SHORT:
-        key = b""
-        _count(losses, batch, "key", sum(bool(record.key) for _, _, record in rows))
-    return prefix(key) + _write(batch, encoding, rows, losses)
-
-
-_Rows = list[tuple[int, int, Record]]
-
-
-def _write(batch: RecordBatch, encoding: Encoding, rows: _Rows, losses: Losses) -> bytes:
-    write, key_kinds, found = _WRITE[encoding], encoding is IGGY_G2C, [record for _, _, record in rows]
-    _count_dropped(batch, found, encoding, losses)
-    lost: Counter[str] = Counter()
+    columns = zip(*map(msgspec.structs.astuple, batch.records()), strict=True)
+    keys, values, headers, own, origins, ids, *dropped = columns  # in the order of core.records.Record
+    lost = Counter({field: _set(column) for field, column in zip(_DROPPED, dropped, strict=True)})
+    lost["key"] = 0 if batch.encoding in _WRITE else batch.count - keys.count(None)
+    lost["value"] = values.count(None)
+    lost["origin_timestamp"] = _set(origins) if encoding is IGGY_G0 else 0
+    blocks = _blocks(headers, encoding is IGGY_G2C, lost)
+    for field, times in lost.items():
+        if times:
+            losses[batch.origin or "?", "iggy", field] += times
+    moments = [moment or at for at, moment in enumerate(own, batch.timestamp)]
+    texts = [value or b"" for value in values] if lost["value"] else values
     try:
-        written = [
-            write(offset, moment, record, _block(record.headers, key_kinds, lost) if record.headers else b"")
-            for offset, moment, record in rows
-        ]
+        return _WRITE[encoding](range(batch.base, batch.end), moments, [id[::-1] for id in ids], origins, texts, blocks)
     except struct.error as error:
         raise CommandFailed(Fault.UNREPRESENTABLE, "a number that this wire has no room for") from error
-    for field, times in lost.items():
-        _count(losses, batch, field, times)
-    return b"".join(written)
 
 
-def _count_dropped(batch: RecordBatch, records: list[Record], encoding: Encoding, losses: Losses) -> None:
-    for field, values in zip(_DROPPED, zip(*map(_dropped, records), strict=True), strict=False):
-        _count(losses, batch, field, sum(map(bool, values)))
-    _count(losses, batch, "value", sum(record.value is None for record in records))
-    if encoding is IGGY_G0:
-        _count(losses, batch, "origin_timestamp", sum(record.origin_timestamp != 0 for record in records))
+def _set(column: tuple[object, ...]) -> int:
+    """How many records have the field at all."""
+    return len(column) - column.count(_UNSET[type(column[0])])
 
 
-def _count(losses: Losses, batch: RecordBatch, field: str, times: int) -> None:
-    if times:
-        losses[batch.origin or "?", "iggy", field] += times
+def _blocks(headers: Sequence[tuple[Header, ...]], key_kinds: bool, lost: Counter[str]) -> list[bytes]:
+    if not any(headers):
+        return [b""] * len(headers)
+    return [_block(each, key_kinds, lost) if each else b"" for each in headers]
 
 
 def _block(headers: tuple[Header, ...], key_kinds: bool, lost: Counter[str]) -> bytes:

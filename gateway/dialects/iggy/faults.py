@@ -67,8 +67,17 @@ _MEANT: dict[int, Fault] = {
     5003: Fault.INVALID_NAME,
 }
 
+_MEANT_LATER = _MEANT | {
+    5002: Fault.INVALID_ARGUMENT,
+    5003: Fault.NO_SUCH_GROUP,
+    5004: Fault.GROUP_EXISTS,
+    5005: Fault.INVALID_NAME,
+    5006: Fault.NOT_A_MEMBER,
+}
+"""From g1a on groups have names, and errors of their own about them (asked of clients 0.3 to 0.10)."""
+
 _INVALID: dict[Fault, dict[type[q.Command], int]] = {
-    Fault.INVALID_NAME: {q.CreateTopic: 2014, q.CreateGroup: 5003},
+    Fault.INVALID_NAME: {q.CreateTopic: 2014},
     Fault.INVALID_ARGUMENT: {
         q.CreateNamespace: 1014,
         q.CreateTopic: 2015,
@@ -88,9 +97,10 @@ def status_of(failure: CommandFailed, request: Request | Refusal, generation: Ge
     return CODES[failure.fault]
 
 
-def failure_of(status: int) -> CommandFailed:
+def failure_of(status: int, generation: Generation, text: str = "") -> CommandFailed:
     """What a status that is not 0 means."""
-    return CommandFailed(_MEANT.get(status, Fault.UNAVAILABLE), f"status {status}", status=status)
+    meant = _MEANT if generation.numbered_groups else _MEANT_LATER
+    return CommandFailed(meant.get(status, Fault.UNAVAILABLE), text or f"status {status}", status=status)
 
 
 def _status(failure: CommandFailed, command: q.Command, generation: Generation) -> int:
@@ -106,7 +116,30 @@ def _status(failure: CommandFailed, command: q.Command, generation: Generation) 
             return 2012
         case Fault.NO_SUCH_PARTITION if facts.get("partitions") == 0:
             return 3008
+        case Fault.INVALID_NAME if isinstance(command, q.CreateGroup):
+            return 5003 if generation.numbered_groups else 5005
+    if not generation.numbered_groups and fault in _GROUPS:
+        return _GROUPS[fault][_by_name(failure, command, generation)]
     return _INVALID.get(fault, {}).get(type(command), CODES[fault])
+
+
+_GROUPS = {
+    Fault.NO_SUCH_GROUP: (5000, 5003),
+    Fault.OTHER_TOPIC: (5000, 5003),
+    Fault.GROUP_EXISTS: (5001, 5004),
+    Fault.NOT_A_MEMBER: (5006, 5006),
+    Fault.STALE_GENERATION: (5006, 5006),
+    Fault.NOT_OWNER: (5006, 5006),
+}
+"""From g1a on: what it is of a group by id, and by name."""
+
+
+def _by_name(failure: CommandFailed, command: q.Command, generation: Generation) -> bool:
+    """Whether a group is meant by its name; clients that choose no ids know of no id that is taken."""
+    if failure.fault is Fault.GROUP_EXISTS:
+        return failure.facts.get("taken") != "id" or not generation.first
+    reader = getattr(command, "reader", None)
+    return isinstance(getattr(command, "group", reader.name if isinstance(reader, q.Group) else 0), str)
 
 
 def _names_stream(command: q.Command) -> bool:

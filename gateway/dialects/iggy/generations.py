@@ -2,7 +2,8 @@
 
     g0    the seed, 31 August 2023: no login, consumers and groups by number
     g1a   iggy 0.4: login, identifiers everywhere
-    g1b   iggy 0.5 and 0.6: the login says a version, limits have 64 bits, creating answers what was made
+    g1b   iggy 0.5 and 0.6: the login says a version, limits have 64 bits, creating answers what was made; up to
+          0.6.51 as g1b_texts, in which errors have a text as they have in g1a
     g2a   iggy 0.7: batches with an index, a message header of 56 bytes
     g2b   iggy 0.8: no ids of the client's choice, partitions from 0 with a flag
     g2c   iggy 0.9 and 0.10: a message header of 64 bytes, header keys with a kind
@@ -12,6 +13,7 @@ Source: protocol page, sections 2 and 3.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import msgspec
@@ -65,19 +67,20 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True):
 class Generation(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """One generation.
 
-    versions:    how the versions of client libraries begin that speak it.
+    since:       the first version of the clients' library that speaks it, () = none says so.
     requests:    fields of the payload, by code; of SEND those before the messages.
     first:       the number of partition 0.
     encoding:    how its records are laid out.
     indexed:     SEND has the length of its fields before them, and an index before its messages.
     lowers:      names are changed to lower case, with dots for spaces, when something is made.
     creates:     creating answers with what was made.
+    texts:       an error has a text behind its number; clients of that time end if there is none.
     empties:     what is missing is no error to who asks about it, but an answer without payload.
     numbered_groups: groups have no names.
     """
 
     name: str
-    versions: tuple[str, ...]
+    since: tuple[int, ...]
     requests: Layouts
     answers: Answers
     first: int
@@ -85,6 +88,7 @@ class Generation(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     indexed: bool
     lowers: bool
     creates: bool
+    texts: bool
     empties: bool
     numbered_groups: bool
 
@@ -181,7 +185,7 @@ _G0_ANSWERS = Answers(
 
 G0 = Generation(
     name="g0",
-    versions=(),
+    since=(),
     requests=_G0_REQUESTS,
     answers=_G0_ANSWERS,
     first=1,
@@ -189,6 +193,7 @@ G0 = Generation(
     indexed=False,
     lowers=True,
     creates=False,
+    texts=False,
     empties=False,
     numbered_groups=True,
 )
@@ -239,6 +244,7 @@ G1A = _after(
         "stats": {"process": U32, "cpu": F32, "machine_cpu": F32, **_memory, **_times, **_counts},
     },
     name="g1a",
+    texts=True,
     numbered_groups=False,
 )
 
@@ -256,13 +262,16 @@ G1B = _after(
         "stats": {**G1A.answers.stats, **_version, **_machine},
     },
     name="g1b",
-    versions=("0.5.", "0.6."),
+    since=(0, 6, 52),
     lowers=False,
     creates=True,
+    texts=False,
     empties=True,
 )
 
-G2A = _after(G1B, {}, {}, name="g2a", versions=("0.7.",), encoding=IGGY_G2B, indexed=True)
+G1B_TEXTS = msgspec.structs.replace(G1B, name="g1b_texts", since=(0, 5), texts=True)
+
+G2A = _after(G1B, {}, {}, name="g2a", since=(0, 7), encoding=IGGY_G2B, indexed=True)
 
 _g2_offsets = _offsets(_consumer, {"partition": FLAGGED_PARTITION})
 
@@ -278,7 +287,7 @@ G2B = _after(
     },
     _partitioned(0),
     name="g2b",
-    versions=("0.8.",),
+    since=(0, 8),
     first=0,
 )
 
@@ -287,11 +296,14 @@ G2C = _after(
     {c.CREATE_TOPIC: _topic_request({}, _expiring(0))},
     {},
     name="g2c",
-    versions=("0.9.", "0.10."),
+    since=(0, 9),
     encoding=IGGY_G2C,
 )
 
-GENERATIONS = {generation.name: generation for generation in (G0, G1A, G1B, G2A, G2B, G2C)}
+GENERATIONS = {generation.name: generation for generation in (G0, G1A, G1B_TEXTS, G1B, G2A, G2B, G2C)}
+
+NEXT = (0, 11)
+"""The version from which on the framing is another."""
 
 AFTER_LOGIN = (G2C, G1B, G2A, G2B, G1A)
 """What a client that logged in may be, the likeliest first."""
@@ -299,5 +311,11 @@ AFTER_LOGIN = (G2C, G1B, G2A, G2B, G1A)
 
 def spoken_by(version: str) -> tuple[Generation, ...]:
     """What a client library that says this version may speak: one generation, or all that say one if nobody knows."""
-    known = tuple(at for at in AFTER_LOGIN if version.startswith(at.versions))
-    return known or tuple(at for at in AFTER_LOGIN if "version" in at.requests[c.LOGIN])
+    said = _VERSION.match(version)
+    number = tuple(map(int, said.groups())) if said else ()
+    if G1B_TEXTS.since <= number < NEXT:
+        return (max((at for at in GENERATIONS.values() if at.since <= number), key=lambda at: at.since),)
+    return tuple(at for at in AFTER_LOGIN if "version" in at.requests[c.LOGIN])
+
+
+_VERSION = re.compile(r"([0-9]{1,4})\.([0-9]{1,4})\.([0-9]{1,4})(?![0-9])")

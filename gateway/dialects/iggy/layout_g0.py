@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import struct
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
 
 from gateway.core.faults import CommandFailed, Fault
@@ -186,17 +186,31 @@ def _reader(headers: int, payload: int) -> struct.Struct:
     return struct.Struct(f"<{G0.id}x16s8x{headers}s4x{payload}s")
 
 
+def write_messages(
+    offsets: Iterable[int],
+    times: Iterable[int],
+    ids: Iterable[bytes],
+    origins: Iterable[int],
+    values: Sequence[bytes],
+    blocks: Sequence[bytes],
+) -> bytes:
+    """Messages in poll layout, column by column; blocks: their user headers.  This layout has no times of origin.
+
+    Raises struct.error for a number out of range.
+    """
+    return b"".join(
+        [
+            _writer(len(block), len(value))(
+                offset, _AVAILABLE, time, id, zlib.crc32(value), len(block), block, len(value), value
+            )
+            for offset, time, id, value, block in zip(offsets, times, ids, values, blocks, strict=True)
+        ]
+    )
+
+
 @lru_cache(1024)
-def _writer(headers: int, payload: int) -> struct.Struct:
-    return struct.Struct(f"<QBQ16sII{headers}sI{payload}s")
-
-
-def write_message(offset: int, timestamp: int, record: Record, block: bytes) -> bytes:
-    """One message.  block: its user headers.  Raises struct.error for a number out of range."""
-    value = record.value or b""
-    size, length = len(block), len(value)
-    pack = _writer(size, length).pack
-    return pack(offset, _AVAILABLE, timestamp, record.id[::-1], zlib.crc32(value), size, block, length, value)
+def _writer(headers: int, payload: int) -> Callable[..., bytes]:
+    return struct.Struct(f"<QBQ16sII{headers}sI{payload}s").pack
 
 
 IGGY_G0 = Encoding(

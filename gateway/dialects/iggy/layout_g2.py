@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
 
 from gateway.core.faults import CommandFailed, Fault
@@ -210,17 +210,27 @@ def _reader(fixed: int, headers: int, payload: int) -> struct.Struct:
     return struct.Struct(f"<8x16s16xQ8x{fixed - G2B.fixed}x{payload}s{headers}s")
 
 
+def write_messages(
+    fixed: int,
+    offsets: Iterable[int],
+    times: Iterable[int],
+    ids: Iterable[bytes],
+    origins: Iterable[int],
+    values: Sequence[bytes],
+    blocks: Sequence[bytes],
+) -> bytes:
+    """Messages, column by column.  fixed: bytes of a head.  blocks: user headers.  Raises struct.error."""
+    return b"".join(
+        [
+            _writer(fixed, len(value), len(block))(id, offset, time, origin, len(block), len(value), value, block)
+            for id, offset, time, origin, value, block in zip(ids, offsets, times, origins, values, blocks, strict=True)
+        ]
+    )
+
+
 @lru_cache(1024)
-def _writer(fixed: int, headers: int, payload: int) -> struct.Struct:
-    return struct.Struct(f"<8x16sQQQII{fixed - G2B.fixed}x{payload}s{headers}s")
-
-
-def write_message(fixed: int, offset: int, timestamp: int, record: Record, block: bytes) -> bytes:
-    """One message.  fixed: bytes of its head.  block: its headers.  Raises struct.error for a number out of range."""
-    value = record.value or b""
-    size, length = len(block), len(value)
-    pack = _writer(fixed, size, length).pack
-    return pack(record.id[::-1], offset, timestamp, record.origin_timestamp, size, length, value, block)
+def _writer(fixed: int, payload: int, headers: int) -> Callable[..., bytes]:
+    return struct.Struct(f"<8x16sQQQII{fixed - G2B.fixed}x{payload}s{headers}s").pack
 
 
 def _encoding(name: str, layout: Layout) -> Encoding:

@@ -157,7 +157,7 @@ def _delete_offset(values: Values, generation: Generation) -> q.Command:
 
 def _create_group(values: Values, generation: Generation) -> q.Command:
     id = _made_id(values, generation, 5003)
-    name = str(id) if generation.numbered_groups else made_name(values["name"], generation, 5003)
+    name = str(id) if generation.numbered_groups else made_name(values["name"], generation, 5005)
     return q.CreateGroup(_topic(values), name, id)
 
 

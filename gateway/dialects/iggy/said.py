@@ -44,7 +44,7 @@ class IggySettings(Settings, frozen=True, kw_only=True):
     poll_bytes: of records in one answer to POLL.
     """
 
-    generation: Literal["auto", "g0", "g1a", "g1b", "g2a", "g2b", "g2c"] = "auto"
+    generation: Literal["auto", "g0", "g1a", "g1b_texts", "g1b", "g2a", "g2b", "g2c"] = "auto"
     poll_bytes: Annotated[int, Meta(ge=1, le=64 << 20)] = 8 << 20
 
 

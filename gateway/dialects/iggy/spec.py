@@ -43,7 +43,7 @@ from construct import (
     this,
 )
 
-GENERATIONS = ("g0", "g1a", "g1b", "g2a", "g2b", "g2c")
+GENERATIONS = ("g0", "g1a", "g1b_texts", "g1b", "g2a", "g2b", "g2c")
 MAX_PAYLOADS = 10 << 20
 MAX_HEADERS = 100 << 10
 MAX_MESSAGES = 100_000
@@ -176,7 +176,7 @@ def _topics(generation: str) -> dict[int, Construct]:
         *(() if _from(generation, "g2b") else ("id" / Int32ul,)),
         "partitions" / Int32ul,
         *(("compression" / COMPRESSION,) if later else ()),
-        "expiry" / (Int64ul if _from(generation, "g1b") else Int32ul),
+        "expiry" / (Int64ul if _from(generation, "g1b_texts") else Int32ul),
         *(("size" / Int64ul, "replication" / Int8ul) if later else ()),
         "name" / NAME,
     )
@@ -287,7 +287,11 @@ def _made(request: Container) -> str | None:
     asked = request.payload
     if request.generation == "g0" and asked.id == 0:
         return "an id of 0"
-    if not _from(request.generation, "g1b") and "name" in asked and not 1 <= len(_lowered(asked.name).encode()) <= 255:
+    if (
+        not _from(request.generation, "g1b_texts")
+        and "name" in asked
+        and not 1 <= len(_lowered(asked.name).encode()) <= 255
+    ):
         return "a name of which nothing is left, or too much"
     return None
 
@@ -367,7 +371,7 @@ def _topic(generation: str) -> tuple[Construct, ...]:
         "id" / Int32ul,
         "created_at" / Int64ul,
         "partitions_count" / Int32ul,
-        "expiry" / (Int64ul if _from(generation, "g1b") else Int32ul),
+        "expiry" / (Int64ul if _from(generation, "g1b_texts") else Int32ul),
         *(("compression" / COMPRESSION, "max" / Int64ul, "replication" / Int8ul) if generation != "g0" else ()),
         "size" / Int64ul,
         "messages" / Int64ul,
@@ -390,7 +394,7 @@ def _all(parts: Construct) -> Construct:
 
 
 def _replies(generation: str) -> dict[int, Construct]:
-    seed, tells = generation == "g0", _from(generation, "g1b")
+    seed, tells = generation == "g0", _from(generation, "g1b_texts")
     topic, named = _topic(generation), () if seed else ("name" / S8,)
     group = ("id" / Int32ul, "partitions_count" / Int32ul, "members_count" / Int32ul, *named)
     who = ("id" / Int32ul, *(() if seed else ("user_id" / Int32ul,)))
@@ -422,7 +426,8 @@ def _replies(generation: str) -> dict[int, Construct]:
 
 @cache
 def _reply(code: int, generation: str) -> Construct:
-    answer = IfThenElse(this.status == 0, _replies(generation).get(code, Error), NOTHING)  # a failure has no payload
+    failed = Struct("text" / S32, Terminated) if generation in ("g1a", "g1b_texts") else NOTHING
+    answer = IfThenElse(this.status == 0, _replies(generation).get(code, Error), failed)
     return Struct("status" / Int32ul, "payload" / Prefixed(Int32ul, answer), Terminated)
 
 

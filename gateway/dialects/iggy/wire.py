@@ -7,10 +7,11 @@ all little-endian.  What the payload holds is a matter of the generation: genera
 from __future__ import annotations
 
 import struct
+from functools import lru_cache
 
 from gateway.core import commands as q
 from gateway.core.faults import CommandFailed, Fault
-from gateway.core.replies import Outcome
+from gateway.core.replies import Done, Outcome
 from gateway.dialects.dialect import Refusal, Request, Terms
 from gateway.dialects.iggy import codes as c
 from gateway.dialects.iggy.asking import ASKING, authenticate
@@ -32,6 +33,12 @@ HEAD = 8
 
 _u32 = struct.Struct("<I")
 _two = struct.Struct("<II")
+
+MAX_TEXT = 512
+"""Bytes of the text of an error, in generations that have one."""
+
+OK = bytes(8)
+"""The answer of what is done and has nothing more to say: status 0, no payload."""
 
 EMPTY = (c.PING, c.GET_STATS, c.GET_CLUSTER_METADATA, c.GET_ME, c.GET_CLIENTS, c.GET_STREAMS, c.LOGOUT, c.GET_CLIENT)
 """Whose payload is exactly what it should be; behind all others' fields anything may stand."""
@@ -59,12 +66,20 @@ def decode_request(frame: bytes, terms: Terms) -> Request | Refusal:
         return Refusal(CommandFailed(Fault.MALFORMED, "a frame without a code"), context=terms.candidates[0])
     if len(terms.candidates) > 1:
         return _narrowed(frame, terms)
-    return _decoded(frame, terms.candidates[0], terms, strict=False)
+    if len(frame) == HEAD:
+        return _bare(frame, terms.candidates[0])
+    return _decoded(frame, terms.candidates[0], terms.poll_bytes, strict=False)
+
+
+@lru_cache(256)
+def _bare(frame: bytes, generation: Generation) -> Request | Refusal:
+    """What a frame without payload means, such as PING: always the same, so it is made once."""
+    return _decoded(frame, generation, 0, strict=False)
 
 
 def _narrowed(frame: bytes, terms: IggyTerms) -> Request | Refusal:
     """Read in the generations in question that fit exactly; in the likeliest if none does."""
-    read = [(at, _decoded(frame, at, terms, strict=True)) for at in terms.candidates]
+    read = [(at, _decoded(frame, at, terms.poll_bytes, strict=True)) for at in terms.candidates]
     fitting = [(at, request) for at, request in read if not _misread(request)]
     if not fitting:
         return read[0][1]
@@ -78,23 +93,23 @@ def _misread(request: Request | Refusal) -> bool:
     return isinstance(request, Refusal) and request.failure.fault is Fault.MALFORMED
 
 
-def _decoded(frame: bytes, generation: Generation, terms: IggyTerms, *, strict: bool) -> Request | Refusal:
+def _decoded(frame: bytes, generation: Generation, poll_bytes: int, *, strict: bool) -> Request | Refusal:
     """strict: nothing may stand behind the fields."""
     code: int = _u32.unpack_from(frame, 4)[0]
     try:
         if code == c.POLL or code in MEANINGS:
-            return _request(code, frame, generation, terms, strict)
+            return _request(code, frame, generation, poll_bytes, strict)
         if code == c.SEND:
             return Request(read_send(frame, HEAD, generation), None, generation)
         failure = _unknown(code)
     except CommandFailed as error:
         failure = error
     except UNREADABLE as error:
-        failure = CommandFailed(Fault.MALFORMED, f"code {code}: {str(error) or 'cut short'}")
+        failure = CommandFailed(Fault.MALFORMED, f"code {code}: {_why(error)}")
     return Refusal(failure, context=generation)
 
 
-def _request(code: int, frame: bytes, generation: Generation, terms: IggyTerms, strict: bool) -> Request:
+def _request(code: int, frame: bytes, generation: Generation, poll_bytes: int, strict: bool) -> Request:
     context: object = generation
     if code == c.LOGIN:
         values, context, end = _login(frame, strict)
@@ -108,7 +123,7 @@ def _request(code: int, frame: bytes, generation: Generation, terms: IggyTerms, 
     if end != len(frame) and (strict or code in EMPTY):
         raise CommandFailed(Fault.MALFORMED, f"code {code}: {len(frame) - end} bytes too many")
     if code == c.POLL:
-        return Request(fetch(values, generation, terms.poll_bytes), None, context)
+        return Request(fetch(values, generation, poll_bytes), None, context)
     return Request(MEANINGS[code](values, generation), None, context)
 
 
@@ -122,6 +137,15 @@ def _login(frame: bytes, strict: bool) -> tuple[Values, Login, int]:
     version, at = TEXT32.read(frame, at)
     remark, at = TEXT32.read(frame, at)
     return values, Login(version, remark), at
+
+
+def _why(error: Exception) -> str:
+    match error:
+        case UnicodeDecodeError():
+            return "a text that is not UTF-8"
+        case ValueError() if str(error):
+            return str(error)
+    return "the payload is cut short"
 
 
 def _unknown(code: int) -> CommandFailed:
@@ -164,10 +188,12 @@ def _asked(request: Request, generation: Generation, terms: Terms) -> tuple[int,
 
 def encode_reply(request: Request | Refusal, outcome: Outcome, terms: Terms) -> bytes:
     """The frame that answers.  Raises CommandFailed(UNREPRESENTABLE) for a name or a number that has no room."""
+    if type(outcome) is Done:
+        return OK
     assert isinstance(terms, IggyTerms), "an Iggy connection has IggyTerms"
     generation = generation_of(request.context, terms)
     if isinstance(outcome, CommandFailed):
-        return _two.pack(_status(outcome, request, generation), 0)
+        return _failed(outcome, request, generation)
     assert isinstance(request, Request), "a refusal has no other outcome than its failure"
     try:
         payload = payload_of(request.command, outcome, generation, terms)
@@ -184,6 +210,15 @@ _ABOUT: dict[type, tuple[Fault, ...]] = {
 """Questions, and what may be missing without being an error in generations that answer with nothing then."""
 
 
+def _failed(failure: CommandFailed, request: Request | Refusal, generation: Generation) -> bytes:
+    status = _status(failure, request, generation)
+    if not status or not generation.texts:
+        return _two.pack(status, 0)
+    text = failure.fault.value if failure.fault is Fault.INTERNAL else failure.detail or failure.fault.value
+    octets = text.encode(errors="replace")[:MAX_TEXT]
+    return _two.pack(status, 4 + len(octets)) + _u32.pack(len(octets)) + octets
+
+
 def _status(failure: CommandFailed, request: Request | Refusal, generation: Generation) -> int:
     command = request.command if isinstance(request, Request) else None
     if generation.empties and failure.fault in _ABOUT.get(type(command), ()):
@@ -194,6 +229,7 @@ def _status(failure: CommandFailed, request: Request | Refusal, generation: Gene
 def decode_reply(request: Request, frame: bytes, terms: Terms) -> Outcome:
     """What an answer says.  Raises CommandFailed(MALFORMED)."""
     status: int = _u32.unpack_from(frame)[0]
+    generation = generation_of(request.context, terms)
     if status:
-        return failure_of(status)
-    return reply_of(request.command, frame[HEAD:], generation_of(request.context, terms))
+        return failure_of(status, generation, frame[HEAD + 4 :].decode(errors="replace"))
+    return reply_of(request.command, frame[HEAD:], generation)
