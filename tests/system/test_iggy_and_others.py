@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from collections import defaultdict
 from pathlib import Path
 
@@ -84,6 +85,33 @@ def test_what_cursus_client_and_v1_lines_produced_is_read_by_iggy_clients(tmp_pa
         assert [[value.decode() for value in found[at]] for at in range(3)] == expected
         numbers = sorted(int(value[2:]) for at in range(3) for value in found[at] if value.startswith(b"n-"))
         assert numbers == list(range(RECORDS))
+
+
+def test_producers_of_three_dialects_write_one_topic_and_a_consumer_of_each_reads_all_of_it(tmp_path: Path) -> None:
+    """All at the same time; each writes in its own order."""
+    with IggyGateway(tmp_path, LATEST, "cursus", "pipe") as gateway:
+        with Frames(gateway.ports["cursus"]) as frames:
+            frames.create("orders", 1)
+        writer = threading.Thread(target=produce, args=(gateway, "orders", 1))
+        writer.start()
+        with gateway.client(LATEST).login() as peer, Lines(gateway.ports["pipe"]) as lines:
+            for at in range(100):
+                peer.send("default", "orders", 0, [f"i-{at * 10 + each}" for each in range(10)])
+                for each in range(10):
+                    lines.produce("orders", "key", f"v-{at * 10 + each}")
+            writer.join()
+            peer.stop()
+            by_lines = lines.read_all("orders", 0)
+        by_iggy = [value.decode() for value in read(gateway, LATEST, "orders", 1)[0]]
+        with RealConsumer(CURSUS, "a", gateway.ports["cursus"], "g", "orders", "polling") as consumer:
+            consumer.wait(len(by_lines))
+            by_cursus = [each.value for each in sorted(consumer.shown, key=lambda shown: shown.offset)]
+            consumer.stop()
+    assert by_lines == by_iggy == by_cursus
+    for who, count in (("n-", RECORDS), ("i-", 1000), ("v-", 1000)):
+        numbers = [int(value[2:]) for value in by_lines if value.startswith(who)]
+        assert sorted(numbers) == list(range(count)), who
+        assert who == "n-" or numbers == sorted(numbers), "what waits for its answer keeps its order"
 
 
 # -- a group with a member of each dialect
