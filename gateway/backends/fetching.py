@@ -104,6 +104,30 @@ class Fetching:
         if waiting is not None and waiting.pop(waiter, None) is not None and not waiting:
             del self._waiting[number]
 
+    def later(self, partition: Partition, ready: Callable[[], bool], wait: float) -> Deferred[float]:
+        """Fires when the partition has changed and is ready, or is gone, or after `wait` seconds; with what is left of
+        these."""
+        number = partition.number
+        deadline = self._clock.seconds() + wait
+        changed: Deferred[float] = Deferred(lambda changed: stop())
+        timeout = self._clock.callLater(wait, lambda: go_on())
+
+        def stop() -> None:
+            self.forget(number, changed)
+            if timeout.active():
+                timeout.cancel()
+
+        def go_on() -> None:
+            stop()
+            changed.callback(max(0.0, deadline - self._clock.seconds()))
+
+        def look() -> None:
+            if ready() or number not in self.state.partitions:
+                go_on()
+
+        self.wait(number, changed, look)
+        return changed
+
     def _fetch(self, command: q.Fetch, session: Session, again: int | None = None) -> Records | Deferred[Records]:
         topic = self.state.topic(command.topic)
         index = command.partition
@@ -131,30 +155,11 @@ class Fetching:
 
     def _fetch_later(self, start: int, partition: Partition, command: q.Fetch, session: Session) -> Deferred[Records]:
         """The same Fetch once something is there or its time is over, with what is left of its wait."""
-        number = partition.number
-        deadline = self._clock.seconds() + command.wait
-        changed: Deferred[None] = Deferred(lambda changed: stop())
-        timeout = self._clock.callLater(command.wait, lambda: go_on())
 
-        def stop() -> None:
-            self.forget(number, changed)
-            if timeout.active():
-                timeout.cancel()
-
-        def go_on() -> None:
-            stop()
-            changed.callback(None)
-
-        def look() -> None:
-            if partition.end > start or number not in self.state.partitions:
-                go_on()
-
-        def again(ignored: None) -> Records | Deferred[Records]:
-            left = max(0.0, deadline - self._clock.seconds())
+        def again(left: float) -> Records | Deferred[Records]:
             return self._fetch(msgspec.structs.replace(command, wait=left), session, partition.index)
 
-        self.wait(number, changed, look)
-        return changed.addCallback(again)
+        return self.later(partition, lambda: partition.end > start, command.wait).addCallback(again)
 
     def _start(self, partition: Partition, start: q.Start) -> int | Deferred[int]:
         """The offset a read begins at.  Raises CommandFailed: OFFSET_GONE, INVALID_OFFSET."""

@@ -18,14 +18,14 @@ from gateway.backends.fetching import after
 from gateway.core import commands as q
 from gateway.core import replies as r
 from gateway.core.changes import Change, GroupDeleted, PartitionCreated, PartitionDeleted, TopicDeleted
-from gateway.core.commands import Session
+from gateway.core.commands import Session, Written
 from gateway.core.faults import CommandFailed, Fault
 from gateway.core.groups import Coordinator, Membership
 from gateway.core.replies import Reply
 from gateway.core.state import Group, State
 from gateway.core.views import answer, describe_group
 
-Write = Callable[[q.Command | q.Regenerate, Session], Reply | Deferred[Reply]]
+Write = Callable[[Written, Session], Reply | Deferred[Reply]]
 
 Look = Callable[..., Reply | Deferred[Reply]]
 """What carries out one type of command that only looks, or looks first: of the command and the session."""

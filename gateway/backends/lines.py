@@ -11,8 +11,7 @@ from collections import deque
 
 from twisted.internet.defer import Deferred
 
-from gateway.core import commands as q
-from gateway.core.commands import Session
+from gateway.core.commands import Session, Written
 from gateway.core.faults import CommandFailed, Fault
 from gateway.core.replies import Outcome, Reply
 
@@ -27,7 +26,7 @@ class Write:
 
     __slots__ = ("command", "done", "line", "outcome", "session")
 
-    def __init__(self, command: q.Command | q.Regenerate, session: Session) -> None:
+    def __init__(self, command: Written, session: Session) -> None:
         self.command = command
         self.session = session
         self.done: Deferred[Reply] = Deferred()

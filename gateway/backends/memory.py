@@ -14,14 +14,17 @@ from gateway import __version__
 from gateway.backends.fetching import Batches, Fetching
 from gateway.backends.grouping import Grouping, Look, concerns_members
 from gateway.backends.interface import IBackend, IBackendMaker, IFollower
+from gateway.backends.tabling import Tabling
 from gateway.backends.tail import Tail
 from gateway.backends.wall import microseconds
 from gateway.core import commands as q
-from gateway.core.commands import Session
+from gateway.core.commands import Session, Written
 from gateway.core.decisions import perform, writes
 from gateway.core.records import Encoding, select
 from gateway.core.replies import Reply
-from gateway.core.state import Partition, State
+from gateway.core.state import Partition, State, Topic
+from gateway.core.table_decisions import TABLE_DECISIONS, untabled
+from gateway.core.tables import Table, tabulate
 from gateway.core.views import answer, describe_node
 
 
@@ -36,10 +39,12 @@ class MemoryBackend:
         self._tail = Tail()
         self._grouping = Grouping(self._state, clock, now, self._write)
         self._fetching = Fetching(self._state, self, clock, self._write, self._grouping.turn)
+        self._tabling = Tabling(self._state, now, self._load, clock, self._write, self._fetching)
         self._now = now
         self._started = now()
         self._looks: dict[type, Look] = {
             **self._grouping.verbs,
+            **self._tabling.verbs,
             q.Fetch: cast(Look, self._fetching.fetch),
             q.Describe: self._describe,
         }
@@ -51,7 +56,9 @@ class MemoryBackend:
         look = self._looks.get(type(command))
         return answer(self._state, command) if look is None else look(command, session)
 
-    def _write(self, command: q.Command | q.Regenerate, session: Session) -> Reply:
+    def _write(self, command: Written, session: Session) -> Reply:
+        if type(command) in TABLE_DECISIONS and (topic := untabled(self._state, command)) is not None:
+            topic.table = self._load(topic)
         reply, changes = perform(self._state, command, self._now())
         self._fetching.wake(self._tail.absorb(changes))
         if type(command) is not q.Publish:
@@ -66,6 +73,10 @@ class MemoryBackend:
 
     def _describe(self, command: q.Describe, session: Session) -> Reply:
         return describe_node(self._state, "memory", __version__, self.durability, self._started)
+
+    def _load(self, topic: Topic) -> Table:
+        logs = ((at.index, at.start, at.end, self._tail.read(at.number, at.start) or ()) for at in topic.partitions)
+        return tabulate(logs)
 
     def close(self) -> None:
         """See IBackend."""

@@ -13,6 +13,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -30,16 +31,19 @@ from gateway.backends.fetching import Batches, Fetching
 from gateway.backends.grouping import Grouping, Look, concerns_members
 from gateway.backends.interface import IBackend, IBackendMaker, IFollower
 from gateway.backends.lines import Line, Write
+from gateway.backends.tabling import Tabling
 from gateway.backends.tail import Tail
 from gateway.backends.wall import microseconds
 from gateway.core import commands as q
 from gateway.core.changes import Appended, Change
-from gateway.core.commands import Session
+from gateway.core.commands import Session, Written
 from gateway.core.decisions import perform, writes
 from gateway.core.faults import CommandFailed, Fault
 from gateway.core.records import Encoding, RecordBatch, select
 from gateway.core.replies import Outcome, Reply
-from gateway.core.state import Partition, State
+from gateway.core.state import Partition, State, Topic
+from gateway.core.table_decisions import TABLE_DECISIONS, untabled
+from gateway.core.tables import Part, Table, tabulate
 from gateway.core.views import answer, describe_node
 
 T = TypeVar("T")
@@ -65,6 +69,7 @@ class _Writer(threading.Thread):
         self,
         connection: sqlite3.Connection,
         state: State,
+        encodings: Mapping[str, Encoding],
         now: Callable[[], int],
         committed: Callable[[list[Write], list[Change]], None],
     ) -> None:
@@ -72,6 +77,7 @@ class _Writer(threading.Thread):
         self.queue: queue.SimpleQueue[Write | None] = queue.SimpleQueue()
         self._connection = connection
         self._state: State | None = state
+        self._encodings = encodings
         self._now = now
         self._committed = committed
         self._log = Logger(namespace=__name__)
@@ -132,11 +138,28 @@ class _Writer(threading.Thread):
 
     def _perform(self, state: State, write: Write, now: int, changes: list[Change]) -> Outcome:
         try:
-            reply, made = perform(state, write.command, now)
+            command = write.command
+            if type(command) in TABLE_DECISIONS and (topic := untabled(state, command)) is not None:
+                topic.table = self._tabulate(topic, changes)
+            reply, made = perform(state, command, now)
         except CommandFailed as failure:
             return failure
         changes += made
         return reply
+
+    def _tabulate(self, topic: Topic, unsaved: list[Change]) -> Table:
+        """The table of a topic, as it is in the file and in changes that are not there yet."""
+
+        def parts() -> Iterator[Part]:
+            for at in topic.partitions:
+                saved = database.read(self._connection, self._encodings, at.number, at.start)
+                behind = [made.batch for made in unsaved if isinstance(made, Appended) and made.number == at.number]
+                yield at.index, at.start, at.end, chain(saved, behind)
+
+        try:
+            return tabulate(parts())
+        except CommandFailed as failure:
+            raise failure.with_traceback(None) from None  # it would keep a read transaction of this connection open
 
     def _save(self, changes: list[Change], now: int) -> None:
         self._connection.execute("BEGIN IMMEDIATE")
@@ -188,8 +211,10 @@ class SqliteBackend:
         self._lines: dict[Session, Line] = {}
         self._grouping = Grouping(self._state, reactor, now, self._write_besides)
         self._fetching = Fetching(self._state, self, reactor, self._write_besides, self._grouping.turn)
+        self._tabling = Tabling(self._state, now, self._load, reactor, self._write, self._fetching)
         self._looks: dict[type, Look] = {
             **self._grouping.verbs,
+            **self._tabling.verbs,
             q.Fetch: cast(Look, self._fetching.fetch),
             q.Describe: self._describe,
         }
@@ -198,13 +223,15 @@ class SqliteBackend:
         self._idle_readers: list[sqlite3.Connection] = []
         self._closing = False
         self._unfolded = 0
-        self._writer = _Writer(connection, ahead, now, self._committed)
+        self._writer = _Writer(connection, ahead, encodings, now, self._committed)
         self._writer.start()
 
     def execute(self, command: q.Command, session: Session) -> Reply | Deferred[Reply]:
         """See IBackend."""
         if writes(command) and not concerns_members(command):
             return self._write(command, session)
+        if type(command) is q.Take:
+            return self._tabling.take(command, session)
         free = session not in self._newest and session not in self._lines
         if isinstance(command, q.CommitOffsets) and None not in command.offsets:
             try:
@@ -257,14 +284,14 @@ class SqliteBackend:
 
     # -- writing
 
-    def _write(self, command: q.Command | q.Regenerate, session: Session) -> Deferred[Reply]:
+    def _write(self, command: Written, session: Session) -> Deferred[Reply]:
         if self._closing:
             raise CommandFailed(Fault.UNAVAILABLE, "the gateway is stopping")
         write = self._newest[session] = Write(command, session)
         self._writer.queue.put(write)
         return write.done
 
-    def _write_besides(self, command: q.Command | q.Regenerate, session: Session) -> Deferred[Reply]:
+    def _write_besides(self, command: Written, session: Session) -> Deferred[Reply]:
         """What something that looked, or looked first, came to write; what stands behind it in line sees that, too."""
         done = self._write(command, session)
         line = self._lines.get(session)
@@ -321,6 +348,17 @@ class SqliteBackend:
         write.line = None
         if line.move():
             del self._lines[write.session]
+
+    def _load(self, topic: Topic) -> Table | Deferred[Table]:
+        logs = [(at.index, at.number, at.start, at.end) for at in topic.partitions]
+
+        def load(connection: sqlite3.Connection) -> Table:
+            read = database.read
+            return tabulate((at, start, end, read(connection, self._encodings, n, start)) for at, n, start, end in logs)
+
+        if not any(end > start for _, _, start, end in logs):
+            return Table()
+        return self._in_thread(lambda: self._with_reader(load))
 
     def _with_reader(self, use: Callable[[sqlite3.Connection], T]) -> T:
         """In a reading thread: use a connection nobody else is using."""

@@ -547,17 +547,29 @@ class IfEquals(msgspec.Struct, frozen=True, array_like=True, tag="equals", gc=Fa
     value: bytes
 
 
-class MapPut(Verb, frozen=True):
-    """Append a keyed record if the condition holds.  Answered by MapChanged.
+class IfCount(msgspec.Struct, frozen=True, array_like=True, tag="count", gc=False):
+    """Only where the counter has this value; a missing one has 0.  What is no counter fails with NOT_A_NUMBER."""
 
-    ttl: seconds until tables no longer show it, 0 = never.
+    value: int
+
+
+class MapPut(Verb, frozen=True):
+    """Append a keyed record if the condition holds.  Answered by MapChanged; fails with INVALID_ARGUMENT for no key.
+
+    Without a condition nobody looks what is there: a record that claims a later time for itself stays the latest one.
+
+    ttl:      seconds until tables no longer show it, 0 = never; at most 2^32-1.
+    create:   as for Publish.
+    previous: the answer says what was there before; a condition that does not hold always says it.
     """
 
     topic: Topic
     key: bytes
     value: bytes
     ttl: float = 0.0
-    only: Anyhow | IfAbsent | IfPresent | IfEquals = Anyhow()
+    only: Anyhow | IfAbsent | IfPresent | IfEquals | IfCount = Anyhow()
+    create: int = 0
+    previous: bool = False
 
 
 class MapGet(Verb, frozen=True):
@@ -568,7 +580,7 @@ class MapGet(Verb, frozen=True):
 
 
 class MapRemove(Verb, frozen=True):
-    """Append a tombstone if the key has a value and the condition holds.  Answered by MapChanged."""
+    """Append a tombstone if the key has a value and the condition holds.  Answered by MapChanged, with that value."""
 
     topic: Topic
     key: bytes
@@ -603,15 +615,26 @@ class MapClear(Verb, frozen=True):
 
 
 class MapAdd(Verb, frozen=True):
-    """Add to a counter, missing = 0.  Answered by Count: its new value; fails with NOT_A_NUMBER."""
+    """Add to a counter, missing = 0.  Answered by Count: its new value; fails with NOT_A_NUMBER.
+
+    A counter is decimal ASCII from -2^63 to 2^63-1, in the one way to write it; it lives no longer for being added to.
+    create: as for Publish.
+    """
 
     topic: Topic
     key: bytes
     delta: int
+    create: int = 0
+
+
+# A queue is a topic of one partition (UNSUPPORTED with more), and what the group `queue` has committed there.
 
 
 class Take(Verb, frozen=True):
-    """The next record of a queue, taken: fetched and committed in one step.  Answered by Records (none or one)."""
+    """The next record of a queue, taken: fetched and committed in one step.  Answered by Records (none or one).
+
+    wait: seconds to wait for one, 0 = answer at once.
+    """
 
     topic: Topic
     wait: float = 0.0
@@ -625,6 +648,21 @@ class Peek(Verb, frozen=True):
 
 class QueueSize(Verb, frozen=True):
     """Records not yet taken.  Answered by Count."""
+
+    topic: Topic
+
+
+class QueueClear(Verb, frozen=True):
+    """Take all there are, unread.  Answered by Count: how many there were."""
+
+    topic: Topic
+
+
+class Advance(Verb, frozen=True):
+    """The next offset of a queue is taken.  A backend says so to its own store; no dialect has words for it.
+
+    Answered by Count: that offset, -1 = there is none.
+    """
 
     topic: Topic
 
@@ -683,5 +721,9 @@ Command = (
     | Take
     | Peek
     | QueueSize
+    | QueueClear
     | FindLeader
 )
+
+Written = Command | Regenerate | Advance
+"""What a store may be told."""

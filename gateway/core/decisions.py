@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
+
 from gateway.core import changes as c
 from gateway.core import commands as q
 from gateway.core import replies as r
 from gateway.core.changes import Change
-from gateway.core.commands import DEFAULT_NAMESPACE_ID, MAX_NAME, MAX_OFFSET, MAX_PARTITIONS
+from gateway.core.commands import DEFAULT_NAMESPACE_ID, MAX_OFFSET, MAX_PARTITIONS, Written
+from gateway.core.deciding import Decision, check_name, choose, new_group, new_id, partitioner
 from gateway.core.faults import CommandFailed, Fault
-from gateway.core.partitioners import PARTITIONERS, Partitioner
+from gateway.core.queues import QUEUE_DECISIONS
 from gateway.core.records import RecordBatch
-from gateway.core.replies import Reply
 from gateway.core.state import Partition, State, Topic
+from gateway.core.table_decisions import TABLE_DECISIONS
 from gateway.core.views import describe_group, describe_topic
-
-Decision = tuple[Reply, list[Change]]
-
-MAX_ID = 0xFFFFFFFF
 
 
 def writes(command: q.Command) -> bool:
@@ -26,17 +25,20 @@ def writes(command: q.Command) -> bool:
     return type(command) in _DECIDE
 
 
-def perform(state: State, command: q.Command | q.Regenerate, now: int) -> Decision:
+def perform(state: State, command: Written, now: int) -> Decision:
     """Carry out a writing command on the state.  now: us since the epoch.
 
-    Returns the reply and the changes, already applied.  Raises CommandFailed, and then nothing has changed.
+    A table that `table_decisions.untabled` asks for has to be there before.  Returns the reply and the changes, already
+    applied.  Raises CommandFailed, and then nothing has changed.
     """
-    made: list[Change] = []
-    if isinstance(command, q.Publish) and command.create and state.find(command.topic) is None:
-        made = _make_topic(state, command, now)
-    reply, changes = _DECIDE[type(command)](state, command, now)
+    try:
+        reply, changes = _DECIDE[type(command)](state, command, now)
+    except CommandFailed as failure:
+        if failure.fault is not Fault.NO_SUCH_TOPIC or not getattr(command, "create", 0):
+            raise
+        return _perform_in_new_topic(state, command, now)
     state.apply(changes)
-    return reply, made + changes if made else changes
+    return reply, changes
 
 
 # -- namespaces
@@ -48,7 +50,7 @@ def _create_namespace(state: State, command: q.CreateNamespace, now: int) -> Dec
         raise CommandFailed(Fault.NAMESPACE_EXISTS, f"id {command.id}", taken="id")
     if command.name in state.namespaces:
         raise CommandFailed(Fault.NAMESPACE_EXISTS, command.name, taken="name")
-    id = _new_id(state, "namespace", command.id)
+    id = new_id(state, "namespace", command.id)
     changes: list[Change] = [c.Numbered("namespace", id), c.NamespaceSet(id, command.name, now)]
     return r.NamespaceDescription(id, command.name, now, 0, 0, 0), changes
 
@@ -64,15 +66,21 @@ def _delete_namespace(state: State, command: q.DeleteNamespace, now: int) -> Dec
 # -- topics
 
 
-def _make_topic(state: State, command: q.Publish, now: int) -> list[Change]:
-    """The topic that a Publish may create, made; refused first if the Publish could not follow."""
-    if not command.batch.count:
-        raise CommandFailed(Fault.EMPTY_BATCH)
+def _perform_in_new_topic(state: State, command: Written, now: int) -> Decision:
+    """The topic that a command may create is made; what there is to refuse without it was refused before."""
+    assert isinstance(command, q.Publish | q.MapPut | q.MapAdd), "what may create a topic"
+    if isinstance(command, q.Publish):
+        _check_new(command)
+    made = perform(state, q.CreateTopic(command.topic, command.create), now)[1]
+    reply, changes = perform(state, msgspec.structs.replace(command, create=0), now)
+    return reply, made + changes
+
+
+def _check_new(command: q.Publish) -> None:
     if isinstance(command.to, int) and not 0 <= command.to < command.create:
         raise CommandFailed(Fault.NO_SUCH_PARTITION, partition=command.to, partitions=command.create)
     if isinstance(command.to, q.ByKey):
-        _partitioner(command.to.partitioner)
-    return perform(state, q.CreateTopic(command.topic, command.create), now)[1]
+        partitioner(command.to.partitioner)
 
 
 def _create_topic(state: State, command: q.CreateTopic, now: int) -> Decision:
@@ -90,7 +98,7 @@ def _create_topic(state: State, command: q.CreateTopic, now: int) -> Decision:
         raise CommandFailed(Fault.INVALID_ARGUMENT, f"a topic has 0 to {MAX_PARTITIONS} partitions")
     _check_settings(command.settings)
     kind = f"topic:{namespace.id}"
-    id = _new_id(state, kind, command.id)
+    id = new_id(state, kind, command.id)
     made = _new_partitions(state, namespace.id, id, 0, command.partitions, now)
     reply = r.TopicDescription(namespace.name, name, id, now, command.settings, _described(made))
     return reply, [c.Numbered(kind, id), c.TopicSet(namespace.id, id, name, now, command.settings), *made]
@@ -185,7 +193,7 @@ def _publish(state: State, command: q.Publish, now: int) -> Decision:
     batch = command.batch
     if not batch.count:
         raise CommandFailed(Fault.EMPTY_BATCH)
-    partition = _choose(state.topic(command.topic), command.to)
+    partition = choose(state.topic(command.topic), command.to)
     if partition.end + batch.count > state.capacity:
         raise CommandFailed(Fault.PARTITION_FULL, f"{state.capacity} records")
     if partition.topic.settings.idempotent:
@@ -206,18 +214,6 @@ def _append_new(partition: Partition, batch: RecordBatch, now: int) -> Decision:
         changes.append(c.Appended(partition.number, stamped, known))
         end = stamped.end
     return r.Published(partition.index, base, end - 1, duplicate=not changes), changes
-
-
-def _choose(topic: Topic, to: int | q.ByKey | q.Balanced) -> Partition:
-    if isinstance(to, int):
-        return topic.partition(to)
-    count = len(topic.partitions)
-    if not count:
-        raise CommandFailed(Fault.NO_SUCH_PARTITION, "the topic has no partitions", partition=0, partitions=0)
-    if isinstance(to, q.Balanced):
-        topic.turn += 1
-        return topic.partitions[(topic.turn - 1) % count]
-    return topic.partitions[_partitioner(topic.settings.partitioner or to.partitioner)(to.key, count)]
 
 
 # -- consumer groups
@@ -242,7 +238,7 @@ def _create_group(state: State, command: q.CreateGroup, now: int) -> Decision:
         raise CommandFailed(Fault.GROUP_EXISTS, command.group, taken="name")
     if group is not None:
         return describe_group(group), []
-    changes = _new_group(state, topic, command.group, 0, now, command.id)
+    changes = new_group(state, topic, command.group, 0, now, command.id)
     made = changes[-1]
     assert isinstance(made, c.GroupSet), "that is what was asked for"
     reply = r.GroupDescription(topic.namespace.name, topic.name, made.name, made.id, 0, len(topic.partitions))
@@ -262,18 +258,10 @@ def _regenerate(state: State, command: q.Regenerate, now: int) -> Decision:
     group = topic.group(command.group)
     if group is None:
         check_name(command.group)
-        return r.Done(), _new_group(state, topic, command.group, command.generation, now)
+        return r.Done(), new_group(state, topic, command.group, command.generation, now)
     generation = max(command.generation, group.generation)
     change = c.GroupSet(topic.namespace.id, topic.id, group.id, group.name, group.created, generation)
     return r.Done(), [change] if generation != group.generation else []
-
-
-def _new_group(
-    state: State, topic: Topic, name: str, generation: int, now: int, wanted: int | None = None
-) -> list[Change]:
-    kind = f"group:{topic.namespace.id}:{topic.id}"
-    id = _new_id(state, kind, wanted)
-    return [c.Numbered(kind, id), c.GroupSet(topic.namespace.id, topic.id, id, name, now, generation)]
 
 
 # -- committed offsets
@@ -286,7 +274,7 @@ def _commit_offsets(state: State, command: q.CommitOffsets, now: int) -> Decisio
     changes: list[Change] = []
     if isinstance(command.reader, q.Group) and topic.group(key[1]) is None:
         check_name(key[1])
-        changes = _new_group(state, topic, key[1], 0, now)
+        changes = new_group(state, topic, key[1], 0, now)
     for index, offset in command.offsets.items():
         partition = topic.partition(_named(index))
         current = partition.offsets.get(key, 0)
@@ -313,35 +301,9 @@ def _named(index: int | None) -> int:
     return index
 
 
-# -- names and numbers
-
-
-def check_name(name: str) -> None:
-    """Raises CommandFailed(INVALID_NAME)."""
-    try:
-        size = len(name.encode())
-    except UnicodeEncodeError:
-        raise CommandFailed(Fault.INVALID_NAME, "a name is Unicode") from None
-    if not 1 <= size <= MAX_NAME:
-        raise CommandFailed(Fault.INVALID_NAME, f"a name has 1 to {MAX_NAME} bytes")
-
-
 def _check_settings(settings: q.TopicSettings) -> None:
     if settings.partitioner:
-        _partitioner(settings.partitioner)
-
-
-def _partitioner(name: str) -> Partitioner:
-    if name not in PARTITIONERS:
-        raise CommandFailed(Fault.INVALID_ARGUMENT, f"partitioners are {', '.join(PARTITIONERS)}")
-    return PARTITIONERS[name]
-
-
-def _new_id(state: State, kind: str, wanted: int | None) -> int:
-    id = state.numbered.get(kind, 0) + 1 if wanted is None else wanted
-    if not 1 <= id <= MAX_ID:
-        raise CommandFailed(Fault.INVALID_ARGUMENT, f"an id is 1 to {MAX_ID}")
-    return id
+        partitioner(settings.partitioner)
 
 
 _DECIDE: dict[type, Callable[..., Decision]] = {
@@ -358,4 +320,6 @@ _DECIDE: dict[type, Callable[..., Decision]] = {
     q.Regenerate: _regenerate,
     q.CommitOffsets: _commit_offsets,
     q.DeleteOffsets: _delete_offsets,
+    **TABLE_DECISIONS,
+    **QUEUE_DECISIONS,
 }

@@ -11,7 +11,8 @@ from collections.abc import Callable
 
 from gateway.core import commands as q
 from gateway.core import replies as r
-from gateway.core.decisions import check_exclusive, check_name
+from gateway.core.deciding import check_name
+from gateway.core.decisions import check_exclusive
 from gateway.core.faults import CommandFailed, Fault
 from gateway.core.state import State, Topic
 

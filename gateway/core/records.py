@@ -77,7 +77,7 @@ class Record(msgspec.Struct, frozen=True, array_like=True, gc=False):
     origin_timestamp: us since the epoch as the producer claims, 0 = not said.
     id:               u128 as 16 bytes big-endian, empty = none.
     producer:         id of the idempotent producer, empty = none; epoch and sequence go with it.
-    expiry:           us since the epoch after which tables do not show the record, 0 = never.
+    expiry:           us since the epoch from which on tables do not show the record, 0 = never.
     """
 
     key: bytes | None = None

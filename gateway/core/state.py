@@ -1,7 +1,7 @@
 """The state of one node: namespaces, topics, partitions, committed offsets.  Changed only by applying changes.
 
-No clock, no disk, no records: `core.decisions` says what a command changes, `core.views` what it shows, and whoever
-owns the state keeps the records and stores the changes.
+No clock, no disk, and of the records only what is in tables: `core.decisions` says what a command changes,
+`core.views` what it shows, and whoever owns the state keeps the records and stores the changes.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from gateway.core.changes import Change
 from gateway.core.commands import DEFAULT_NAMESPACE, DEFAULT_NAMESPACE_ID, MAX_OFFSET
 from gateway.core.faults import CommandFailed, Fault
 from gateway.core.idempotence import Producers
+from gateway.core.records import RecordBatch
+from gateway.core.tables import Table
 
 ReaderKey = tuple[str, str]
 """(`group` or `consumer`, name)."""
@@ -40,9 +42,10 @@ class Topic:
     """A topic and its partitions.
 
     timestamp: of its newest record.  turn: batches that were spread over the partitions so far.
+    table:     gets all that is appended from when it is put here on; who owns the state puts it.
     """
 
-    __slots__ = ("created", "groups", "id", "name", "namespace", "partitions", "settings", "timestamp", "turn")
+    __slots__ = ("created", "groups", "id", "name", "namespace", "partitions", "settings", "table", "timestamp", "turn")
 
     def __init__(self, namespace: Namespace, id: int, name: str, created: int, settings: q.TopicSettings) -> None:
         self.namespace = namespace
@@ -54,6 +57,7 @@ class Topic:
         self.groups: dict[int, Group] = {}
         self.timestamp = 0
         self.turn = 0
+        self.table: Table | None = None
 
     def group(self, reference: int | str) -> Group | None:
         """By name or id; a group that nobody named is called by its id."""
@@ -217,6 +221,7 @@ class State:
     def _partition_deleted(self, change: c.PartitionDeleted) -> None:
         partition = self.partitions.pop(change.number)
         partition.topic.partitions.remove(partition)
+        partition.topic.table = None
 
     def _appended(self, change: c.Appended) -> None:
         partition, batch = self.partitions[change.number], change.batch
@@ -225,6 +230,8 @@ class State:
         partition.topic.timestamp = batch.timestamp + batch.count - 1
         for producer, epoch, last in change.producers:
             partition.producers.heard(producer, epoch, last, batch.timestamp)
+        if partition.topic.table is not None:
+            _tabulate(partition.topic, partition.index, batch)
 
     def _group_set(self, change: c.GroupSet) -> None:
         topic = self.namespace_ids[change.namespace].topic_ids[change.topic]
@@ -247,3 +254,11 @@ class State:
 
     def _offset_forgotten(self, change: c.OffsetForgotten) -> None:
         del self.partitions[change.number].offsets[change.kind, change.reader]
+
+
+def _tabulate(topic: Topic, partition: int, batch: RecordBatch) -> None:
+    assert topic.table is not None
+    try:
+        topic.table.add(partition, batch)
+    except Exception:  # the batch is there all the same; who asks for the table next learns why there can be none
+        topic.table = None

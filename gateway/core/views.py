@@ -9,6 +9,7 @@ import msgspec
 from gateway.core import commands as q
 from gateway.core import replies as r
 from gateway.core.faults import CommandFailed, Fault
+from gateway.core.queues import queue, waiting
 from gateway.core.replies import Reply
 from gateway.core.state import Group, Namespace, State, Topic
 
@@ -103,6 +104,10 @@ def _committed(state: State, command: q.FetchOffsets) -> r.CommittedOffsets:
     return r.CommittedOffsets(offsets, {at.index: at.end for at in asked})
 
 
+def _queue_size(state: State, command: q.QueueSize) -> r.Count:
+    return r.Count(waiting(queue(state.topic(command.topic))))
+
+
 def _leader(state: State, command: q.FindLeader) -> r.Leader:
     if command.subject is not None:
         state.topic(command.subject)
@@ -122,5 +127,6 @@ _VIEWS: dict[type, Callable[..., Reply]] = {
     q.DescribeTopic: _topic,
     q.LatestOffsets: _latest_offsets,
     q.FetchOffsets: _committed,
+    q.QueueSize: _queue_size,
     q.FindLeader: _leader,
 }

@@ -6,6 +6,10 @@ flight.  A copy that fails fails nobody: it is logged, and from then on the seco
 
 Partitions that the first chose are kept.  Who is a member of a group is the first's affair; commits are copied, also
 those of a partition that only the first knows: the one that a member was given last.
+
+What is written to a table is copied as it was asked, in the order of the first's answers, and each store decides on its
+own table and by its own clock whether a condition holds: the two may come to differ where what is asked about expires
+just then.  Whatever is taken from a queue is taken from the second's as well.
 """
 
 from __future__ import annotations
@@ -116,7 +120,12 @@ class Tee:
 
 
 def _copied(command: q.Command) -> bool:
-    return writes(command) or bool(getattr(command, "create", 0)) or bool(getattr(command, "commit", False))
+    return (
+        writes(command)
+        or isinstance(command, q.Take)
+        or bool(getattr(command, "create", 0))
+        or bool(getattr(command, "commit", False))
+    )
 
 
 def _copies(command: q.Command, reply: Reply) -> list[q.Command]:
@@ -131,6 +140,8 @@ def _copies(command: q.Command, reply: Reply) -> list[q.Command]:
         return [*_made(command), *_committed(command, reply)]
     if isinstance(command, q.JoinGroup):
         return _made(command)
+    if isinstance(command, q.Take) and isinstance(reply, Records):
+        return [q.Take(command.topic)] if reply.batches else []
     return [command]
 
 

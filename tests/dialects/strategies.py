@@ -120,7 +120,9 @@ def commands(wide: bool = False) -> dict[type[c.Command], Commands]:
     liveness = st.builds(c.Heartbeats, seconds) | st.builds(c.WhileConnected)
     member = st.just("") | w.name
     equal = st.builds(c.IfEquals, w.octets)
+    counters = st.integers(-c.MAX_OFFSET - 1, c.MAX_OFFSET)
     put_if = st.builds(c.Anyhow) | st.builds(c.IfAbsent) | st.builds(c.IfPresent) | equal
+    put_if |= st.builds(c.IfCount, counters)
     exists = st.sampled_from(c.IfExists)
     known = maybe(number) if wide else number  # None = the one that a member was last given
     offsets = st.dictionaries(known, number, max_size=4)
@@ -162,16 +164,17 @@ def commands(wide: bool = False) -> dict[type[c.Command], Commands]:
         c.SyncGroup: (w.topic, w.reference, w.name, number),
         c.Heartbeat: (w.topic, w.reference, w.name, number),
         c.LeaveGroup: (w.topic, w.reference, member, maybe(number)),
-        c.MapPut: (w.topic, w.octets, w.octets, seconds, put_if),
+        c.MapPut: (w.topic, w.octets, w.octets, seconds, put_if, number, flag),
         c.MapGet: (w.topic, w.octets),
         c.MapRemove: (w.topic, w.octets, st.builds(c.Anyhow) | equal),
         c.MapSize: (w.topic,),
         c.MapScan: (w.topic, maybe(w.octets), number, keys, flag),
         c.MapClear: (w.topic,),
-        c.MapAdd: (w.topic, w.octets, st.integers(-c.MAX_OFFSET - 1, c.MAX_OFFSET)),
+        c.MapAdd: (w.topic, w.octets, counters, number),
         c.Take: (w.topic, seconds),
         c.Peek: (w.topic,),
         c.QueueSize: (w.topic,),
+        c.QueueClear: (w.topic,),
         c.FindLeader: (maybe(w.topic),),
     }
     assert set(fields) == set(get_args(c.Command)), "a command is missing here"

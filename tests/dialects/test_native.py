@@ -193,7 +193,7 @@ def test_the_shapes_are_those_of_the_model(shape: str, cls: type[msgspec.Struct]
         ("to", (c.ByKey, c.Balanced)),
         ("start", (c.FromTime, c.First, c.Last, c.Next)),
         ("liveness", (c.Heartbeats, c.WhileConnected)),
-        ("put_if", (c.Anyhow, c.IfAbsent, c.IfPresent, c.IfEquals)),
+        ("put_if", (c.Anyhow, c.IfAbsent, c.IfPresent, c.IfEquals, c.IfCount)),
         ("remove_if", (c.Anyhow, c.IfEquals)),
     ],
 )
@@ -328,6 +328,8 @@ def test_specification_and_fast_path_agree_on_changed_records(records: list[Reco
         c.JoinGroup(ORDERS, "g", "m", c.WhileConnected(), resume=-1),
         c.MapPut(ORDERS, b"k", b"v", math.inf),
         c.MapAdd(ORDERS, b"k", 1 << 63),
+        c.MapAdd(ORDERS, b"k", 1, create=-1),
+        c.MapPut(ORDERS, b"k", b"v", only=c.IfCount(1 << 63)),
         c.DescribeSession(-1),
     ],
     ids=repr,
@@ -484,6 +486,13 @@ def test_only_what_carries_records_and_values_may_be_long() -> None:
         assert spec.parse_request(sent) is not None
     assert refused(frame(9, ["Teleport", b"x" * wire.SHORT])).failure.fault is Fault.UNSUPPORTED
     assert refused(frame(0, "hello", 1, ["x" * wire.SHORT])).failure.fault is Fault.MALFORMED
+
+
+@pytest.mark.parametrize("command", [c.Advance(ORDERS), c.Regenerate(ORDERS, "g", 1)], ids=repr)
+def test_what_a_store_is_told_by_its_backend_no_peer_can_say(command: c.Advance | c.Regenerate) -> None:
+    sent = msgspec.msgpack.encode((9, command))
+    failure = refused(len(sent).to_bytes(4, "big") + sent).failure
+    assert (failure.fault, failure.detail) == (Fault.UNSUPPORTED, f"no command is called {type(command).__name__!r}")
 
 
 # -- hello

@@ -188,6 +188,35 @@ def test_offsets_are_copied_however_they_are_committed(pair: Pair) -> None:
         assert pair.two(asked) == pair.one(asked) == r.CommittedOffsets(offsets, {0: 1, 1: 0, 2: 0})
 
 
+def test_tables_are_written_in_both_and_each_decides_for_itself(pair: Pair) -> None:
+    assert pair.ask(q.MapPut(TOPIC, b"k", b"v", create=3)) == r.MapChanged(True)
+    assert pair.ask(q.MapPut(TOPIC, b"k", b"w", only=q.IfAbsent())) == r.MapChanged(False, b"v")
+    assert pair.ask(q.MapAdd(TOPIC, b"n", 5)) == r.Count(5)
+    assert pair.ask(q.MapRemove(TOPIC, b"k")) == r.MapChanged(True, b"v")
+    assert pair.ask(q.MapAdd(TOPIC, b"n", -7)) == r.Count(-2)
+    assert [record.value for _, _, record in pair.alike()].count(None) == 1
+    assert pair.two(q.MapScan(TOPIC)) == pair.ask(q.MapScan(TOPIC)) == r.MapEntries(((b"n", b"-2"),))
+    assert pair.two(q.MapPut(TOPIC, b"n", b"x")) == r.MapChanged(True), "behind the back of the first"
+    with capturedLogs() as events:
+        assert pair.ask(q.MapAdd(TOPIC, b"n", 1)) == r.Count(-1)
+    assert [event["kind"] for event in events] == ["MapAdd"]
+    assert pair.two(q.MapGet(TOPIC, b"n")) == r.MapValue(b"x")
+    assert pair.ask(q.MapClear(TOPIC)) == r.Count(1)
+    assert pair.two(q.MapSize(TOPIC)) == r.Count(0)
+
+
+def test_what_is_taken_is_taken_from_both_once(pair: Pair) -> None:
+    pair.ask(q.CreateTopic(TOPIC, 1))
+    assert pair.ask(q.Take(TOPIC)).batches == ()
+    pair.publish(*(Record(value=b"%d" % at) for at in range(5)))
+    for at in range(2):
+        assert pair.ask(q.Take(TOPIC, wait=5.0)).batches[0].records() == [Record(value=b"%d" % at)]
+    assert pair.ask(q.Peek(TOPIC)) == pair.two(q.Peek(TOPIC))
+    assert pair.ask(q.QueueSize(TOPIC)) == pair.two(q.QueueSize(TOPIC)) == r.Count(3)
+    assert pair.ask(q.QueueClear(TOPIC)) == r.Count(3)
+    assert pair.two(q.QueueSize(TOPIC)) == r.Count(0)
+
+
 # -- the partition that a member was given last, which only the first knows
 
 

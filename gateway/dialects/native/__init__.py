@@ -24,10 +24,10 @@ hello.  Every frame that answers has the tag of its request; replies come in any
 
 A Follow has no reply but pushes, until a failure or the end of the connection.  To stop it, hang up.
 
-**Values.**  text is msgpack str, bytes are bin.  Integers are 0..2^63-1, but for MapAdd's delta (-2^63..2^63-1) and
-those of a record that are kept and never computed with.  Namespaces, topics, groups and consumers go by name (str) or
-by id (u32).  Times are us since the epoch; seconds are ints or floats, 0..2^32-1.  A number out of range is
-INVALID_ARGUMENT.
+**Values.**  text is msgpack str, bytes are bin.  Integers are 0..2^63-1, but for MapAdd's delta and the value of a
+counter (-2^63..2^63-1) and those of a record that are kept and never computed with.  Namespaces, topics, groups and
+consumers go by name (str) or by id (u32).  Times are us since the epoch; seconds are ints or floats, 0..2^32-1.  A
+number out of range is INVALID_ARGUMENT.
 
     topic       [namespace, name]
     reader      ["group", group] or ["consumer", consumer]

@@ -49,5 +49,6 @@ ANSWERS: dict[type[c.Command], type[r.Reply]] = {
     c.Take: r.Records,
     c.Peek: r.Records,
     c.QueueSize: r.Count,
+    c.QueueClear: r.Count,
     c.FindLeader: r.Leader,
 }

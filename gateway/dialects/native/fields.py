@@ -39,7 +39,7 @@ CHOICES: dict[str, dict[str, str]] = {
     "to": {"key": "key:bytes partitioner:text", "balanced": ""},
     "start": {"time": "timestamp:nat", "first": "", "last": "count:nat", "next": "reader:reader floor:nat="},
     "liveness": {"heartbeats": "timeout:seconds=", "connected": ""},
-    "put_if": {"anyhow": "", "absent": "", "present": "", "equals": "value:bytes"},
+    "put_if": {"anyhow": "", "absent": "", "present": "", "equals": "value:bytes", "count": "value:i64"},
     "remove_if": {"anyhow": "", "equals": "value:bytes"},
 }
 """Arrays that begin with a word which says what they are."""
@@ -85,16 +85,17 @@ COMMANDS = {
     "SyncGroup": "topic:topic group:id member:text generation:nat",
     "Heartbeat": "topic:topic group:id member:text generation:nat",
     "LeaveGroup": "topic:topic group:id member:text generation:nat?=",
-    "MapPut": "topic:topic key:bytes value:bytes ttl:seconds= only:put_if=",
+    "MapPut": "topic:topic key:bytes value:bytes ttl:seconds= only:put_if= create:nat= previous:bool=",
     "MapGet": "topic:topic key:bytes",
     "MapRemove": "topic:topic key:bytes only:remove_if=",
     "MapSize": "topic:topic",
     "MapScan": "topic:topic after:bytes?= limit:nat= keys:[bytes]?= values:bool=",
     "MapClear": "topic:topic",
-    "MapAdd": "topic:topic key:bytes delta:i64",
+    "MapAdd": "topic:topic key:bytes delta:i64 create:nat=",
     "Take": "topic:topic wait:seconds=",
     "Peek": "topic:topic",
     "QueueSize": "topic:topic",
+    "QueueClear": "topic:topic",
     "FindLeader": "subject:topic?=",
 }
 """Arrays that begin with the name of the command."""

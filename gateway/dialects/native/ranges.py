@@ -20,7 +20,8 @@ MAX_ID = 0xFFFFFFFF
 
 MAX_SECONDS = 0xFFFFFFFF
 
-_SIGNED = {"delta": (-MAX_OFFSET - 1, MAX_OFFSET)}
+_SIGNED = dict.fromkeys(("delta", "value"), (-MAX_OFFSET - 1, MAX_OFFSET))
+"""Counters, and what is added to them."""
 
 _Limits = tuple[str, int, int]
 
