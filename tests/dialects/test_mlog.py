@@ -1,0 +1,490 @@
+"""The mlog dialect piece by piece: what our client says, failures and reconnecting, batches, metadata, losses."""
+
+from __future__ import annotations
+
+import re
+import zlib
+
+import pytest
+
+from dialects.mlog_messages import terms
+from gateway.core import commands as q
+from gateway.core import replies as r
+from gateway.core.faults import CommandFailed, Fault
+from gateway.core.records import CANONICAL, Header, Record, RecordBatch, canonical, registry
+from gateway.dialects import ClientSession, Refusal, Request
+from gateway.dialects.mlog import DIALECT, replication
+from gateway.dialects.mlog import fields as m
+from gateway.dialects.mlog import metadata as events
+from gateway.dialects.mlog.answers import fitting
+from gateway.dialects.mlog.asking import UNCOMMITTED
+from gateway.dialects.mlog.coding import CODINGS, JSON, PROTOBUF, Coding
+from gateway.dialects.mlog.faults import CODES, RECONNECT, failure_of, should_reconnect
+from gateway.dialects.mlog.replication import Row
+from gateway.dialects.mlog.terms import MAX_FRAME, MAX_PAYLOAD, Asked, MlogSettings
+from gateway.dialects.mlog.wire import (
+    decode_push,
+    decode_reply,
+    decode_request,
+    encode_push,
+    encode_reply,
+    encode_request,
+    measure,
+)
+
+TOPIC = q.Topic("default", "orders")
+GROUP = q.Group("billing")
+codings = pytest.mark.parametrize("coding", CODINGS.values(), ids=CODINGS)
+
+
+def framed(number: int, payload: bytes) -> bytes:
+    return number.to_bytes(2, "big") + len(payload).to_bytes(4, "big") + payload
+
+
+def asked(command: q.Command, **said: object) -> tuple[int, bytes]:
+    frame = encode_request(Request(command), terms(**said))
+    return int.from_bytes(frame[:2], "big"), frame[6:]
+
+
+def stored(*records: Record, base: int = 0, origin: str = "mlog") -> RecordBatch:
+    batch = canonical(list(records), origin)
+    return RecordBatch(CANONICAL, batch.body, batch.count, base, 1_000, origin)
+
+
+def test_the_hint_asks_for_the_topics() -> None:
+    """It is a template, and JSON has braces of its own."""
+    hint = DIALECT.hint.format(host="127.0.0.1", port=9094)
+    assert hint == r"printf '\0\31\0\0\0\2{}' | nc -w 1 127.0.0.1 9094 | tail -c +7"
+
+
+# -- what our client says
+
+
+def test_one_record_is_produced_alone_and_an_empty_one_in_a_batch() -> None:
+    assert asked(q.Publish(TOPIC, 0, canonical([Record(value=b"hi")]))) == (
+        2,
+        b'{"Topic":"orders","Value":"aGk=","Acks":1}',
+    )
+    assert asked(q.Publish(TOPIC, q.Balanced(), canonical([Record(value=b"")]), q.Acks.ALL)) == (
+        4,
+        b'{"Topic":"orders","Values":[""],"Acks":2}',
+    )
+
+
+def test_where_nobody_commits_offset_0_is_the_first() -> None:
+    number, payload = asked(q.Fetch(TOPIC, 0, 0))
+    assert (number, m.MESSAGES[number]) == (8, m.FetchBatchRequest)
+    assert JSON.read(payload, m.FetchBatchRequest) == m.FetchBatchRequest("orders", UNCOMMITTED, 0, 500)
+    _, payload = asked(q.Fetch(TOPIC, 0, q.Next(GROUP), 7))
+    assert JSON.read(payload, m.FetchBatchRequest) == m.FetchBatchRequest("orders", "billing", 0, 7)
+    _, payload = asked(q.Fetch(TOPIC, 0, 5, 70_000, reader=GROUP))
+    assert JSON.read(payload, m.FetchBatchRequest) == m.FetchBatchRequest("orders", "billing", 5, 10_000)
+
+
+def test_our_client_speaks_protobuf_where_it_is_told_to() -> None:
+    assert asked(q.FindLeader(TOPIC), coding="protobuf") == (21, bytes.fromhex("0a066f7264657273"))
+    assert asked(q.FindLeader(), coding="protobuf") == (23, b"")
+
+
+SILENT: list[q.Command] = [
+    q.Ping(),
+    q.Describe(),
+    q.Publish(TOPIC, 1, canonical([Record(value=b"v")])),
+    q.Publish(TOPIC, 0, canonical([])),
+    q.Publish(q.Topic("other", "orders"), 0, canonical([Record(value=b"v")])),
+    q.Publish(q.Topic("default", 7), 0, canonical([Record(value=b"v")])),
+    q.Fetch(TOPIC, 1, 0),
+    q.Fetch(TOPIC, None, q.Next(GROUP)),
+    q.Fetch(TOPIC, 0, q.First()),
+    q.Fetch(TOPIC, 0, q.Last(3)),
+    q.Fetch(TOPIC, 0, q.Next(GROUP, 3)),
+    q.Fetch(TOPIC, 0, q.Next(q.Consumer(7))),
+    q.Fetch(TOPIC, 0, q.Next(GROUP), commit=True),
+    q.Follow(TOPIC, 0, 0),
+    q.CommitOffsets(TOPIC, GROUP, {1: 5}),
+    q.CommitOffsets(TOPIC, GROUP, {0: 5, 1: 5}),
+    q.CommitOffsets(TOPIC, GROUP, {}),
+    q.CommitOffsets(TOPIC, GROUP, {0: 5}, "member", 1),
+    q.CommitOffsets(TOPIC, GROUP, {0: 5}, rising=True),
+    q.CommitOffsets(TOPIC, GROUP, {0: 5}, bounded=True),
+    q.FetchOffsets(TOPIC, GROUP, (1,)),
+    q.CreateTopic(TOPIC, 3),
+    q.CreateTopic(TOPIC, 1, q.TopicSettings(cleanup="compact")),
+    q.CreateTopic(TOPIC, 1, if_exists=q.IfExists.KEEP),
+    q.CreateTopic(TOPIC, 1, id=5),
+    q.ListTopics("other"),
+]
+
+
+@pytest.mark.parametrize("command", SILENT, ids=repr)
+def test_what_it_has_no_words_for_it_does_not_guess(command: q.Command) -> None:
+    with pytest.raises(CommandFailed) as caught:
+        asked(command)
+    assert caught.value.fault is Fault.UNSUPPORTED
+
+
+UNREPRESENTABLE: list[q.Command] = [
+    q.FindLeader(q.Topic("default", "")),
+    q.FindLeader(q.Topic("default", "x" * 256)),
+    q.FindLeader(q.Topic("default", "\ud800")),
+    q.CommitOffsets(TOPIC, q.Group(""), {0: 1}),
+    q.CommitOffsets(TOPIC, GROUP, {0: 1 << 63}),
+    q.Publish(TOPIC, 0, canonical([Record(value=bytes(3 << 20))])),
+]
+
+
+@pytest.mark.parametrize("command", UNREPRESENTABLE, ids=lambda command: type(command).__name__)
+def test_what_the_wire_cannot_carry_is_not_sent(command: q.Command) -> None:
+    with pytest.raises(CommandFailed) as caught:
+        asked(command)
+    assert caught.value.fault is Fault.UNREPRESENTABLE
+
+
+def test_a_replica_has_to_say_where_it_is() -> None:
+    request = Request(q.Fetch(TOPIC, 0, q.Next(GROUP), 10), None, Asked(JSON, m.REPLICATE))
+    with pytest.raises(CommandFailed) as caught:
+        encode_request(request, terms())
+    assert caught.value.fault is Fault.UNSUPPORTED
+
+
+def test_a_request_that_was_asked_for_without_a_context_has_the_type_that_our_client_gives_it() -> None:
+    frame = encode_reply(Request(q.FindLeader(TOPIC)), r.Leader("h:1"), terms())
+    assert decode_reply(Request(q.FindLeader(TOPIC)), frame, terms()) == r.Leader("h:1")
+
+
+def test_an_answer_to_something_else_is_none() -> None:
+    request = Request(q.FindLeader(TOPIC), None, Asked(JSON, m.FIND_TOPIC_LEADER))
+    for frame in (
+        framed(24, b'{"RaftLeaderAddr":"h:1"}'),
+        framed(22, b"{"),
+        framed(22, b""),
+        framed(20, b"[]"),
+        b"\0\x16",
+    ):
+        with pytest.raises(CommandFailed) as caught:
+            decode_reply(request, frame, terms())
+        assert caught.value.fault is Fault.MALFORMED
+
+
+@pytest.mark.parametrize("offsets", [(5, 5), (6, 5), (1 << 63,)])
+def test_entries_whose_offsets_do_not_rise_are_no_answer(offsets: tuple[int, ...]) -> None:
+    request = Request(q.Fetch(TOPIC, 0, 0), None, Asked(JSON, m.FETCH_BATCH))
+    entries: list[m.LogEntry | None] = [m.LogEntry(offset, b"") for offset in offsets]
+    with pytest.raises(CommandFailed):
+        decode_reply(request, framed(9, JSON.write(m.FetchBatchResponse(entries))), terms())
+
+
+def test_an_entry_of_null_is_none_yet() -> None:
+    request = Request(q.Fetch(TOPIC, 0, 5, 1), None, Asked(JSON, m.FETCH))
+    golden = bytes.fromhex("00070000000e7b22456e747279223a6e756c6c7d")
+    assert decode_reply(request, golden, terms()) == r.Records(0, 0, 5)
+    request = Request(q.Fetch(TOPIC, 0, 5, 1), None, Asked(PROTOBUF, m.FETCH))
+    assert decode_reply(request, framed(7, b""), terms()) == r.Records(0, 0, 5)
+
+
+# -- failures
+
+
+def test_a_fault_that_passes_never_sends_a_client_to_another_node() -> None:
+    passing = {Fault.BUSY, Fault.TIMEOUT, Fault.UNAVAILABLE, Fault.INTERNAL, Fault.FORBIDDEN, Fault.UNAUTHENTICATED}
+    assert {fault for fault, code in CODES.items() if code in RECONNECT} == {
+        Fault.NO_SUCH_NAMESPACE,
+        Fault.NO_SUCH_TOPIC,
+        Fault.NOT_LEADER,
+    }
+    assert not passing & {fault for fault, code in CODES.items() if code in RECONNECT}
+
+
+@pytest.mark.parametrize("code", range(-1, 18))
+def test_should_reconnect_knows_every_code(code: int) -> None:
+    assert should_reconnect(failure_of(code, "what happened")) is (code in (3, 4, 11))
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (None, False),
+        (EOFError(), True),
+        (ConnectionResetError(), True),
+        (BrokenPipeError(), True),
+        (ConnectionRefusedError(), True),
+        (ConnectionAbortedError(), True),
+        (TimeoutError(), True),
+        (ValueError(), False),
+        (FileNotFoundError(), False),
+        (CommandFailed(Fault.UNAVAILABLE, "the connection was lost"), True),
+        (CommandFailed(Fault.TIMEOUT), True),
+        (CommandFailed(Fault.MALFORMED), False),
+        (CommandFailed(Fault.NO_SUCH_TOPIC), False),
+    ],
+)
+def test_should_reconnect_knows_what_happens_to_connections(error: BaseException | None, expected: bool) -> None:
+    assert should_reconnect(error) is expected
+
+
+def test_a_code_from_behind_the_backend_is_not_ours() -> None:
+    """A failure of a proxied server has a code of its own dialect among its facts."""
+    request = decode_request(framed(21, b'{"Topic":"orders"}'), terms())
+    frame = encode_reply(request, CommandFailed(Fault.BUSY, "", code=3), terms())
+    assert frame[6:].startswith(b'{"code":0,')
+
+
+@codings
+def test_a_refusal_is_said_in_the_coding_of_its_request(coding: Coding) -> None:
+    refusal = decode_request(framed(16, coding.write(m.CreateTopicRequest("", 1))), terms(coding="protobuf"))
+    assert isinstance(refusal, Refusal)
+    frame = encode_reply(refusal, refusal.failure, terms(coding="protobuf"))
+    if coding is JSON:
+        assert frame[6:] == b'{"code":2,"message":"topic name is required"}'
+    else:
+        assert coding.read(frame[6:], m.RPCErrorResponse) == m.RPCErrorResponse(2, "topic name is required")
+
+
+# -- limits
+
+
+def test_a_payload_of_4_mib_is_taken_and_one_byte_more_ends_the_connection() -> None:
+    blank = b'{"Topic":"orders"' + b" " * (MAX_PAYLOAD - 18) + b"}"
+    session = DIALECT.open(MlogSettings(), registry([])).session("h:1")
+    (call,) = session.receive(framed(21, blank), 0.0)
+    assert call.request.command == q.FindLeader(TOPIC)
+    assert len(framed(21, blank)) == MAX_FRAME
+    session.receive(framed(21, blank + b" ")[:6], 0.0)
+    session.answer(call, r.Leader("h:1"))
+    assert session.closing
+    assert session.take() == framed(22, b'{"LeaderAddr":"h:1"}')
+
+
+def test_a_batch_has_100_000_values_and_no_more() -> None:
+    for count, kind in ((100_000, Request), (100_001, Refusal)):
+        payload = JSON.write(m.ProduceBatchRequest("orders", [b""] * count, 1))
+        assert isinstance(decode_request(framed(4, payload), terms()), kind)
+
+
+def test_a_frame_that_is_not_one_is_refused_without_a_word() -> None:
+    for frame in (b"", b"\0", framed(21, b"{}")[:-1], framed(21, b"{}") + b"x"):
+        refusal = decode_request(frame, terms())
+        assert isinstance(refusal, Refusal)
+        assert refusal.closing
+        assert encode_reply(refusal, refusal.failure, terms()) == b""
+
+
+@codings
+@pytest.mark.parametrize("size", [0, 1, 1000, 1_000_000])
+def test_a_batch_of_answers_stops_before_4_mib(coding: Coding, size: int) -> None:
+    values = [bytes(size)] * min(100_000, 6 * (1 << 20) // (size + 1))
+    base = (1 << 63) - 1 - len(values)
+    request = Request(q.Fetch(TOPIC, 0, base, 10), None, Asked(coding, m.FETCH_BATCH))
+    batch = stored(*[Record(value=value) for value in values], base=base)
+    frame = encode_reply(request, r.Records(0, 0, batch.end, (batch,)), terms())
+    assert len(frame) <= MAX_FRAME
+    answer = coding.read(frame[6:], m.FetchBatchResponse) if len(values) < 60_000 else None
+    if answer is not None:
+        assert answer.entries is not None
+        assert [entry.offset for entry in answer.entries if entry] == list(range(base, base + len(answer.entries)))
+        assert len(answer.entries) < len(values) or len(values) == 6
+        assert (len(answer.entries) + 1) * coding.cost(size) > MAX_PAYLOAD - 64 or len(answer.entries) == len(values)
+
+
+def test_a_record_that_no_answer_can_hold_is_a_failure_and_what_is_before_it_is_not() -> None:
+    large = Record(value=bytes(3 << 20))
+    request = Request(q.Fetch(TOPIC, 0, 0, 10), None, Asked(JSON, m.FETCH_BATCH))
+    with pytest.raises(CommandFailed) as caught:
+        encode_reply(request, r.Records(0, 0, 1, (stored(large),)), terms())
+    assert caught.value.fault is Fault.UNREPRESENTABLE
+    frame = encode_reply(request, r.Records(0, 0, 2, (stored(Record(value=b"x"), large),)), terms())
+    assert frame == framed(9, b'{"Entries":[{"Offset":0,"Value":"eA=="}]}')
+    assert encode_reply(
+        Request(q.Fetch(TOPIC, 0, 0, 10), None, Asked(PROTOBUF, m.FETCH_BATCH)),
+        r.Records(0, 0, 1, (stored(large),)),
+        terms(),
+    )
+
+
+@codings
+def test_a_replication_batch_fits_its_answer(coding: Coding) -> None:
+    batch = stored(*[Record(value=bytes(100_000))] * 60)
+    request = Request(q.Fetch(q.Topic("default", "\x01" * 255), 0, 0, 60), None, Asked(coding, m.REPLICATE))
+    frame = encode_reply(request, r.Records(0, 0, 60, (batch,)), terms())
+    assert 3 << 20 < len(frame) <= MAX_FRAME
+    answer = coding.read(frame[6:], m.ReplicateResponse)
+    assert answer.raw_chunk is not None
+    assert (len(replication.decode(answer.raw_chunk)) == 60, answer.end_of_stream, answer.leader_leo) == (
+        False,
+        False,
+        60,
+    )
+
+
+def test_the_first_row_is_there_even_if_it_is_too_long() -> None:
+    rows: list[Row] = [(0, bytes(10)), (1, b"")]
+    assert fitting(rows, lambda size: size, 5) == rows[:1]
+    assert fitting(rows, lambda size: size, 10) == rows
+    assert fitting([], lambda size: size, 0) == []
+
+
+# -- replication batches
+
+GOLDEN = "000000000000000500000021000000004c49fced00000000010000000000000005" + (
+    "00000003666f6f00000000000000060000000662617262617a"
+)
+
+
+def test_a_replication_batch_is_the_one_of_the_project() -> None:
+    rows = [(5, b"foo"), (6, b"barbaz")]
+    assert replication.encode(rows) == bytes.fromhex(GOLDEN)
+    assert replication.decode(bytes.fromhex(GOLDEN)) == rows
+    assert replication.encode([]) is None
+
+
+def test_a_replication_batch_ends_at_a_record_that_is_not_whole() -> None:
+    for tail in (b"\0" * 11, b"\0" * 8 + b"\xff\xff\xff\xff", b"\0" * 8 + b"\0\0\0\x09" + b"12345678"):
+        records = bytes.fromhex(GOLDEN)[25:] + tail
+        head = bytes(8) + len(records).to_bytes(4, "big") + bytes(4) + zlib.crc32(records).to_bytes(4, "big") + bytes(5)
+        assert replication.decode(head + records) == [(5, b"foo"), (6, b"barbaz")]
+
+
+@pytest.mark.parametrize("size", [0, 24])
+def test_a_replication_batch_without_its_head_is_none(size: int) -> None:
+    with pytest.raises(CommandFailed):
+        replication.decode(bytes(size))
+
+
+def test_offsets_too_far_apart_are_no_batch() -> None:
+    with pytest.raises(CommandFailed) as caught:
+        replication.encode([(0, b""), (1 << 31, b"")])
+    assert caught.value.fault is Fault.UNREPRESENTABLE
+
+
+# -- streams
+
+
+@codings
+def test_a_stream_is_a_frame_for_each_record(coding: Coding) -> None:
+    request = decode_request(framed(10, coding.write(m.FetchRequest("orders", "", 5))), terms(fetch_stream=True))
+    assert isinstance(request, Request)
+    assert request.command == q.Follow(TOPIC, 0, 5)
+    pushed = encode_push(request, stored(Record(value=b"a"), Record(value=b""), base=5), terms(fetch_stream=True))
+    first = pushed[: measure(pushed, 0, 0)]
+    assert coding.read(first[6:], m.FetchResponse) == m.FetchResponse(m.LogEntry(5, b"a"))
+    client = ClientSession(DIALECT, terms(fetch_stream=True))
+    client.ask(request)
+    batches = [batch for _, batch in client.receive(pushed)]
+    assert [(batch.base, batch.records()) for batch in batches if isinstance(batch, RecordBatch)] == [
+        (5, [Record(value=b"a")]),
+        (6, [Record(value=b"")]),
+    ]
+
+
+def test_a_stream_ends_with_an_error_and_may_say_that_there_is_nothing_yet() -> None:
+    request = Request(q.Follow(TOPIC, 0, 5))
+    here = terms(fetch_stream=True)
+    assert decode_push(request, framed(11, b'{"Entry":null}'), here) is None
+    ended = decode_push(request, framed(20, b'{"code":3,"message":"gone"}'), here)
+    assert isinstance(ended, CommandFailed)
+    assert ended.fault is Fault.NO_SUCH_TOPIC
+    with pytest.raises(CommandFailed):
+        decode_push(request, framed(7, b'{"Entry":null}'), here)
+
+
+# -- losses
+
+
+def test_what_this_wire_has_no_place_for_is_counted_and_only_that() -> None:
+    full = Record(b"k", None, (Header(b"h", b"v"),), 0, 5, b"i" * 16, b"p", 1, 2, b"e", 3, 4, b"m", 6)
+    batch = stored(full, Record(value=b"x"), Record(b"k", b"y"), origin="cursus")
+    here = terms()
+    request = Request(q.Fetch(TOPIC, 0, 0, 10), None, Asked(JSON, m.FETCH_BATCH))
+    frame = encode_reply(request, r.Records(0, 0, 3, (batch,)), here)
+    assert re.findall(rb'"Value":"(.*?)"', frame) == [b"", b"eA==", b"eQ=="]
+    fields = "headers origin_timestamp id producer epoch sequence event_type schema_version aggregate_version"
+    once = {("cursus", "mlog", name): 1 for name in [*fields.split(), "metadata", "expiry", "value"]}
+    assert dict(here.losses) == {**once, ("cursus", "mlog", "key"): 2}
+
+
+def test_nothing_is_lost_of_what_it_wrote_itself() -> None:
+    here = terms()
+    request = Request(q.Fetch(TOPIC, 0, 0, 10), None, Asked(JSON, m.FETCH_BATCH))
+    encode_reply(request, r.Records(0, 0, 1, (stored(Record(value=b"x")),)), here)
+    encode_request(Request(q.Publish(TOPIC, 0, canonical([Record(value=b"x")], "mlog"))), here)
+    assert not here.losses
+
+
+def test_a_key_is_lost_on_the_way_to_a_server() -> None:
+    here = terms()
+    encode_request(Request(q.Publish(TOPIC, q.ByKey(b"k", "fnv1a_32"), canonical([Record(b"k", b"x")], "pipe"))), here)
+    assert dict(here.losses) == {("pipe", "mlog", "key"): 1}
+
+
+# -- metadata events
+
+EVENTS: list[tuple[events.Event, str, str]] = [
+    (
+        events.CreateTopicEvent("orders", 1, "node-1", 1, ["node-2"]),
+        '{"event_type":0,"data":{"topic":"orders","replica_count":1,"leader_id":"node-1","leader_epoch":1,'
+        '"replicas":["node-2"]}}',
+        "121c" + "0a066f7264657273" + "1001" + "1a066e6f64652d31" + "2001" + "2a066e6f64652d32",
+    ),
+    (
+        events.DeleteTopicEvent("orders"),
+        '{"event_type":1,"data":{"topic":"orders"}}',
+        "0801" + "1208" + "0a066f7264657273",
+    ),
+    (
+        events.LeaderChangeEvent("orders", "node-1", 2),
+        '{"event_type":2,"data":{"topic":"orders","leader_id":"node-1","leader_epoch":2}}',
+        "0802" + "1212" + "0a066f7264657273" + "12066e6f64652d31" + "1802",
+    ),
+    (
+        events.IsrUpdateEvent("orders", "node-2", True),
+        '{"event_type":3,"data":{"topic":"orders","replica_id":"node-2","isr":true}}',
+        "0803" + "1212" + "0a066f7264657273" + "12066e6f64652d32" + "1801",
+    ),
+    (
+        events.AddNodeEvent("n", "a:1", "b:2"),
+        '{"event_type":4,"data":{"node_id":"n","addr":"a:1","rpc_addr":"b:2"}}',
+        "0804" + "120d" + "0a016e" + "1203613a31" + "1a03623a32",
+    ),
+    (events.RemoveNodeEvent("n"), '{"event_type":5,"data":{"node_id":"n"}}', "0805" + "1203" + "0a016e"),
+    (
+        events.UpdateNodeEvent("n", False),
+        '{"event_type":6,"data":{"node_id":"n","is_healthy":false}}',
+        "0806" + "1203" + "0a016e",
+    ),
+]
+
+
+@pytest.mark.parametrize(("event", "text", "octets"), EVENTS, ids=[type(event).__name__ for event, _, _ in EVENTS])
+def test_a_metadata_event_is_written_as_the_project_writes_it(event: events.Event, text: str, octets: str) -> None:
+    assert events.encode_event(event) == text.encode()
+    assert events.encode_event(event, PROTOBUF) == bytes.fromhex(octets)
+    assert events.decode_event(text.encode()) == event
+    assert events.decode_event(bytes.fromhex(octets), PROTOBUF) == event
+
+
+def test_events_are_read_as_go_reads_them() -> None:
+    entry = b' {"Data" : {"TOPIC":"orders", "x":[1]} , "Event_Type":1, "y":0}'
+    assert events.decode_event(entry) == events.DeleteTopicEvent("orders")
+
+
+@pytest.mark.parametrize(
+    ("entry", "fault"),
+    [
+        (b'{"event_type":7,"data":{}}', Fault.UNSUPPORTED),
+        (b'{"event_type":65536,"data":{}}', Fault.MALFORMED),
+        (b'{"event_type":1}', Fault.MALFORMED),
+        (b'{"event_type":1,"data":[]}', Fault.MALFORMED),
+        (b'{"event_type":1,"data":{"topic":1}}', Fault.MALFORMED),
+        (b"", Fault.MALFORMED),
+    ],
+)
+def test_what_is_no_event_is_refused(entry: bytes, fault: Fault) -> None:
+    with pytest.raises(CommandFailed) as caught:
+        events.decode_event(entry)
+    assert caught.value.fault is fault
+
+
+def test_an_event_of_no_unicode_is_not_written() -> None:
+    with pytest.raises(CommandFailed) as caught:
+        events.encode_event(events.DeleteTopicEvent("\ud800"))
+    assert caught.value.fault is Fault.UNREPRESENTABLE
