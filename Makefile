@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test lint bench fuzz soak
+.PHONY: run test lint docs bench fuzz soak
 
 run: .venv/installed
 	@$(BIN)/gateway run
@@ -12,6 +12,9 @@ test: .venv/tested
 
 lint: .venv/tested
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+
+docs: .venv/tested
+	$(BIN)/python -m gateway.conformance.translation
 
 bench: .venv/tested
 	@$(BIN)/gateway bench

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import NoReturn, TextIO, cast
 
+from prometheus_client import CollectorRegistry
 from twisted.application.service import Service
 from twisted.internet import endpoints
 from twisted.internet.address import IPv4Address, IPv6Address
@@ -31,6 +32,7 @@ from gateway.backends import find_maker
 from gateway.backends.interface import IBackend
 from gateway.configuration import Configuration, ListenerPlan, default_listeners, parse_listen, read_configuration
 from gateway.core.records import registry
+from gateway.net.metrics import register
 from gateway.net.port import SWEEP_SECONDS, Port
 from gateway.net.security import EitherFactory, with_tls
 from gateway.net.server import Listening
@@ -101,6 +103,8 @@ class GatewayService(Service):
     """One gateway process: ports first, then the backend; on the way out the other way round.
 
     Ports are bound before privileges are shed, the data directory is made after.
+
+    metrics: what is counted in this process.
     """
 
     _log = Logger()
@@ -113,6 +117,7 @@ class GatewayService(Service):
         self._port: Port | None = None
         self._sweep: LoopingCall | None = None
         self._backend: IBackend | None = None
+        self.metrics = CollectorRegistry()
 
     def privilegedStartService(self) -> None:
         """Open every port, or say which one cannot be and exit."""
@@ -126,6 +131,7 @@ class GatewayService(Service):
                 self._open(plan, factory)
             except Exception as error:  # each endpoint type fails in its own way, all for the operator to mend
                 _refuse(f"cannot listen for {plan.name} on {plan.endpoint}: {error}")
+        register(self.metrics, [factory.listener for factory in self._factories])
 
     def startService(self) -> None:
         """Open the store and begin to serve."""

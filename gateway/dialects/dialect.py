@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Literal
 
@@ -12,14 +11,14 @@ from gateway.core.commands import DEFAULT_NAMESPACE, Command
 from gateway.core.faults import CommandFailed, Fault
 from gateway.core.records import Encoding, RecordBatch
 from gateway.core.replies import Outcome
+from gateway.dialects.fidelity import Fidelity
 from gateway.dialects.frames import Measure
+from gateway.dialects.losses import Losses as Losses
 
 if TYPE_CHECKING:
     from gateway.dialects.session import Listener
 
 Tag = int | str | None
-Losses = Counter[tuple[str, str, str]]
-"""(from dialect, to dialect, field) -> how many values were changed or dropped on the way."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -109,6 +108,7 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     decode_push:    a pushed frame -> batch, None = only a sign of life, CommandFailed = the end.
     faults:         every Fault -> this dialect's code or word.
     encodings:      record encodings it adds.
+    fidelity:       what of a record its producers can say and its readers see; None = it does not declare that.
     """
 
     name: str
@@ -131,6 +131,7 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     decode_push: Callable[[Request, bytes, Terms], RecordBatch | CommandFailed | None] | None = None
     faults: Mapping[Fault, int | str]
     encodings: tuple[Encoding, ...] = ()
+    fidelity: Fidelity | None = None
 
     def open(self, settings: Settings, encodings: Mapping[str, Encoding]) -> Listener:
         """What a listening port of this dialect shares among its connections."""

@@ -238,14 +238,14 @@ def test_records_of_other_dialects_keep_what_there_is_a_place_for_and_the_rest_i
         assert found["payload"] == (record.value or b"")
     lost = {name: sum(bool(getattr(record, name)) for record in records) for name in ("headers", "id", "expiry")}
     lost["origin_timestamp"] = sum(bool(record.origin_timestamp) for record in records)
-    lost["value"] = sum(record.value is None for record in records)
+    lost["tombstone"] = sum(record.value is None for record in records)
     assert +losses == +Counter({("iggy", "cursus", name): count for name, count in lost.items()})
 
 
 def test_a_loss_of_unknown_origin_is_counted_all_the_same() -> None:
     losses: Losses = Counter()
     body_of(canonical([Record(b"k", None)]), losses)
-    assert losses["?", "cursus", "value"] == 1
+    assert losses["?", "cursus", "tombstone"] == 1
 
 
 def test_our_own_bodies_are_not_touched() -> None:

@@ -717,15 +717,23 @@ def carried(encoding: Encoding, at: Header) -> bool:
     return fits and not (typed(encoding) and at.key_kind is HeaderKind.UINT16 and len(at.key) != 2)
 
 
+def readable(encoding: Encoding, at: Header) -> Header:
+    """With text that clients can read."""
+    key, value = (octets.decode(errors="replace").encode() for octets in (at.key, at.value))
+    named = key if at.key_kind is HeaderKind.TEXT or not typed(encoding) else at.key
+    return Header(named, value if at.kind is HeaderKind.TEXT else at.value, at.kind, at.key_kind)
+
+
 def converted(encoding: Encoding, at: Record, key: bytes | None, lost: Counter[str]) -> Record:
     """What is left of a record; what is not is counted."""
     lost.update(name for name in LOST if getattr(at, name))
-    lost["value"] += at.value is None
+    lost["tombstone"] += at.value is None
     lost["origin_timestamp"] += encoding is IGGY_G0 and at.origin_timestamp > 0
-    headers = [header for header in at.headers if carried(encoding, header)]
-    lost["headers"] += len(at.headers) - len(headers)
+    shown = [readable(encoding, header) for header in at.headers]
+    headers = [header for header in shown if carried(encoding, header)]
+    lost["headers"] += tuple(headers) != at.headers
     if not typed(encoding):
-        lost["key_kind"] += sum(header.key_kind is not HeaderKind.TEXT for header in headers)
+        lost["header_kinds"] += any(header.key_kind is not HeaderKind.TEXT for header in headers)
         headers = [Header(header.key, header.value, header.kind) for header in headers]
     origin = 0 if encoding is IGGY_G0 else at.origin_timestamp
     return Record(key, at.value or b"", tuple(headers), 0, origin, at.id)
@@ -739,7 +747,7 @@ def counted(lost: Counter[str], origin: str) -> Losses:
 def test_canonical_records_are_converted_and_what_is_lost_is_counted(encoding: Encoding, records: list[Record]) -> None:
     batch = canonical(records)
     batch = RecordBatch(batch.encoding, batch.body, batch.count, 40, NOW, "native")
-    lost, losses = Counter(key=sum(at.key is not None for at in records)), Losses()
+    lost, losses = Counter(key=sum(bool(at.key) for at in records)), Losses()
     expected = [converted(encoding, at, None, lost) for at in records]
     messages = messages_of(batch, encoding, losses)
     assert encoding.records(prefix(b"") + messages) == expected

@@ -398,7 +398,7 @@ def test_what_this_wire_has_no_place_for_is_counted_and_only_that() -> None:
     frame = encode_reply(request, r.Records(0, 0, 3, (batch,)), here)
     assert re.findall(rb'"Value":"(.*?)"', frame) == [b"", b"eA==", b"eQ=="]
     fields = "headers origin_timestamp id producer epoch sequence event_type schema_version aggregate_version"
-    once = {("cursus", "mlog", name): 1 for name in [*fields.split(), "metadata", "expiry", "value"]}
+    once = {("cursus", "mlog", name): 1 for name in [*fields.split(), "metadata", "expiry", "tombstone"]}
     assert dict(here.losses) == {**once, ("cursus", "mlog", "key"): 2}
 
 

@@ -1,4 +1,4 @@
-"""The README's tour does what it says, command by command, on the default ports of this machine."""
+"""The README's tour and what follows it do what they say, command by command, on the default ports of this machine."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ from system.processes import ROOT, GatewayProcess, environment, until
 from system.tour import SHOWN, Block, Kill, Script, Start, blocks
 
 HEADING = "## A one-minute tour"
+NEXT = "## One topic, six dialects"
+"""What a reader goes on with while the gateway of the tour still runs."""
+
 SECONDS = 300.0
 """For one script; one of them installs something from the network."""
 
@@ -84,12 +87,24 @@ def walk(tour: list[Block], gateway: GatewayProcess, directory: Path, shell: dic
         assert out.decode().splitlines()[-len(block.shown) :] == block.shown or not block.shown
 
 
+def section(heading: str) -> list[Block]:
+    return blocks((ROOT / "README.md").read_text(encoding="utf-8"), heading)
+
+
 def test_every_command_of_the_tour_prints_what_the_readme_says(tmp_path: Path, shell: dict[str, str]) -> None:
-    tour = blocks((ROOT / "README.md").read_text(encoding="utf-8"), HEADING)
+    tour, examples = section(HEADING), section(NEXT)
     steps = [step for block in tour for step in block.steps]
     assert steps[0] == Start() and any(block.shown for block in tour)
     with GatewayProcess(tmp_path, backend="", command=GATEWAY, imports=None) as gateway:
         walk(tour, gateway, tmp_path, shell)
+        walk(examples, gateway, tmp_path, shell)
+
+
+def test_there_is_an_example_of_every_dialect_that_prints_something() -> None:
+    examples = section(NEXT)
+    assert all(block.shown and len(block.steps) == 1 for block in examples), "one line to paste, and what comes of it"
+    dialed = {int(port) for block in examples for port in re.findall(r"127\.0\.0\.1 (\d+)", str(block.steps))}
+    assert dialed == {dialects.load(name).port for name in dialects.names()}
 
 
 def test_make_run_starts_the_gateway_as_the_tour_is_tested_with_it() -> None:
@@ -103,15 +118,26 @@ def test_make_run_starts_the_gateway_as_the_tour_is_tested_with_it() -> None:
     assert said.stdout.splitlines()[-1] == ".venv/bin/gateway run", said.stderr
 
 
+HEARD = {
+    "cursus": b"OK count=0 topics=",
+    "grid": b"OK",
+    "iggy": b"d   e   f   a   u   l   t",
+    "mlog": b'{"Topics":[',
+    "pipe": b"OK|messages=0:world",
+}
+"""What a dialect's hint ends with, or has in it where lengths and ids are around it."""
+
+
 def test_what_the_gateway_says_to_try_can_be_tried(tmp_path: Path, shell: dict[str, str]) -> None:
-    every = dialects.names()
-    with GatewayProcess(tmp_path, *every, backend="memory", command=GATEWAY, imports=None) as gateway:
-        until(lambda: any(line.startswith("try: ") for line in gateway.said), 10.0, "a line that says what to try")
+    """In the order in which it is said; what one of them writes, others find."""
+    hinted = [name for name in dialects.names() if dialects.load(name).hint]
+    assert hinted == list(HEARD)
+    with GatewayProcess(tmp_path, *dialects.names(), backend="memory", command=GATEWAY, imports=None) as gateway:
+        until(lambda: sum(line.startswith("try: ") for line in gateway.said) == len(HEARD), 10.0, "what to try")
         tries = [line.removeprefix("try: ") for line in gateway.said if line.startswith("try: ")]
-        for command in tries:
-            said = output(f"{command}\n", tmp_path, shell)
-            answers = (b"OK", b"D   o   n   e", b"d   e   f   a   u   l   t")  # native and Iggy, both shown by od
-            assert any(answer in said for answer in answers), command
+        for (name, heard), command in zip(HEARD.items(), tries, strict=True):
+            assert f" {gateway.ports[name]}" in command
+            assert heard in output(f"{command}\n", tmp_path, shell), command
 
 
 README = f"""# Name

@@ -11,6 +11,7 @@ the same listener.  Two listeners of this dialect know nothing of each other's s
 from __future__ import annotations
 
 from gateway.dialects.cursus.faults import CODES
+from gateway.dialects.cursus.fidelity import FIDELITY
 from gateway.dialects.cursus.layout import CURSUS_V1
 from gateway.dialects.cursus.pushing import decode_push, encode_push
 from gateway.dialects.cursus.session import CursusListener
@@ -37,4 +38,5 @@ DIALECT = Dialect(
     decode_push=decode_push,
     faults=CODES,
     encodings=(CURSUS_V1,),
+    fidelity=FIDELITY,
 )

@@ -5,12 +5,12 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable
 from functools import lru_cache
-from operator import attrgetter
 
 from gateway.core.faults import CommandFailed, Fault
 from gateway.core.records import Record, RecordBatch
+from gateway.dialects.cursus.fidelity import LOST
 from gateway.dialects.cursus.layout import CURSUS_V1
-from gateway.dialects.dialect import Losses
+from gateway.dialects.losses import Losses
 
 
 def encode(rows: Iterable[tuple[int, Record]], origin: str, losses: Losses) -> list[bytes]:
@@ -20,7 +20,7 @@ def encode(rows: Iterable[tuple[int, Record]], origin: str, losses: Losses) -> l
     Raises CommandFailed(UNREPRESENTABLE) for a string longer than its length field can say, or a number out of range.
     """
     rows = list(rows)
-    _count_losses([record for _, record in rows], origin or "?", losses)
+    LOST.count([record for _, record in rows], origin, losses)
     out: list[bytes] = []
     shape, pack = (0, 0, 0, 0, 0), _writer(0, 0, 0, 0, 0).pack
     for offset, record in rows:
@@ -44,18 +44,6 @@ def body_of(batch: RecordBatch, losses: Losses) -> bytes:
     if batch.encoding is CURSUS_V1:
         return batch.body
     return b"".join(encode(enumerate(batch.records(), batch.base), batch.origin, losses))
-
-
-_DROPPED = ("headers", "id", "origin_timestamp", "expiry")
-_dropped = attrgetter(*_DROPPED)
-
-
-def _count_losses(records: list[Record], origin: str, losses: Losses) -> None:
-    for field, values in zip(_DROPPED, zip(*map(_dropped, records), strict=True), strict=False):
-        if lost := sum(map(bool, values)):
-            losses[origin, "cursus", field] += lost
-    if tombstones := sum([record.value is None for record in records]):  # they are read as empty payloads
-        losses[origin, "cursus", "value"] += tombstones
 
 
 def _why(record: Record) -> str:

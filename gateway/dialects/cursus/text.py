@@ -38,6 +38,12 @@ POSITIONS: dict[str, tuple[bytes, ...]] = {
 }
 """The seed's order of arguments.  Of CREATE's the second may be missing."""
 
+MAX_ARGUMENTS = 1 << 20
+"""Bytes of arguments, the message of a text PUBLISH apart: in pieces they take forty times as many."""
+
+MAX_SAID = 1024
+"""Of a command that is not known, what is said back of its word and of its arguments."""
+
 _MAX_INT, _MAX_UINT = (1 << 63) - 1, (1 << 64) - 1
 
 
@@ -65,6 +71,8 @@ class Line:
         at = args.find(b"message=")  # anywhere: `x_message=` begins the message too
         if at >= 0:
             self.message, args = args[at + 8 :].strip(), args[:at]
+        if len(args) > MAX_ARGUMENTS:
+            raise refused(f"message_too_large size={len(args)} max={MAX_ARGUMENTS}", Fault.TOO_LARGE)
         if not args.isascii():
             _check_text(args)
         self.fields = dict([token.split(b"=", 1) for token in args.split() if b"=" in token])
@@ -80,7 +88,7 @@ class Line:
 
     def unknown(self) -> CommandFailed:
         """No such command, or not in this form."""
-        said = f"{self.word} {self.args.decode('utf-8', 'replace')}".strip()
+        said = f"{self.word[:MAX_SAID]} {self.args[:MAX_SAID].decode('utf-8', 'replace')}".strip()
         return refused(f"unknown_command command={quoted(said)}", Fault.UNSUPPORTED)
 
     def get(self, key: bytes) -> str:

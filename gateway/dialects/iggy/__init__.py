@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from gateway.dialects.dialect import Dialect
 from gateway.dialects.iggy.faults import CODES
+from gateway.dialects.iggy.fidelity import FIDELITY
 from gateway.dialects.iggy.layout_g0 import IGGY_G0
 from gateway.dialects.iggy.layout_g2 import IGGY_G2B, IGGY_G2C
 from gateway.dialects.iggy.said import IggySettings, IggyTerms
@@ -44,4 +45,5 @@ DIALECT = Dialect(
     faults=CODES,
     development=("iggy", "iggy"),
     encodings=(IGGY_G0, IGGY_G2B, IGGY_G2C),
+    fidelity=FIDELITY,
 )

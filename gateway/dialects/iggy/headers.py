@@ -11,6 +11,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator
 
+import msgspec
+
+from gateway.core.faults import CommandFailed, Fault
 from gateway.core.records import WIDTHS, Header, HeaderKind
 from gateway.dialects.iggy.places import Places, malformed
 
@@ -50,6 +53,56 @@ def write_headers(headers: Iterable[Header], key_kinds: bool) -> bytes:
         out += (_u32.pack(len(header.key)), header.key, bytes((header.kind,)))
         out += (_u32.pack(len(header.value)), header.value)
     return b"".join(out)
+
+
+class Blocks:
+    """Writes the headers of records that other encodings hold, and counts the records of which something is lost.
+
+    key_kinds: names have kinds; where they have none they are text.
+    policy:    what becomes of headers that this wire cannot carry.  Text that is not UTF-8, at which real clients give
+               the whole answer up, has U+FFFD (`replace`) or \\xff and the like (`escape`) for bytes that are none; a
+               header that is too long or empty is left out; `reject` refuses either.
+    changed:   records of which a header was left out or changed.  untyped: those of which a name lost its kind.
+    """
+
+    def __init__(self, key_kinds: bool, policy: str) -> None:
+        self.changed = 0
+        self.untyped = 0
+        self._key_kinds = key_kinds
+        self._policy = policy
+
+    def write(self, headers: tuple[Header, ...]) -> bytes:
+        """Those for which there is room.  Raises CommandFailed(UNREPRESENTABLE)."""
+        shown = [self._shown(header) for header in headers]
+        kept = [header for header in shown if carried(header, self._key_kinds)]
+        if self._policy == "reject" and len(kept) < len(headers):
+            raise _refused("a header whose name or value is empty or longer than 255 bytes")
+        self.changed += len(kept) < len(headers) or any(new is not old for new, old in zip(kept, headers, strict=False))
+        self.untyped += not self._key_kinds and any(header.key_kind is not HeaderKind.TEXT for header in kept)
+        return write_headers(kept, self._key_kinds)
+
+    def _shown(self, header: Header) -> Header:
+        key, value = header.key, header.value
+        if header.key_kind is HeaderKind.TEXT or not self._key_kinds:
+            key = self._text(key)
+        if header.kind is HeaderKind.TEXT:
+            value = self._text(value)
+        same = key is header.key and value is header.value
+        return header if same else msgspec.structs.replace(header, key=key, value=value)
+
+    def _text(self, octets: bytes) -> bytes:
+        try:
+            octets.decode()
+        except UnicodeDecodeError:
+            if self._policy == "reject":
+                raise _refused("text in a header that is not UTF-8") from None
+            instead = "backslashreplace" if self._policy == "escape" else "replace"
+            return octets.decode(errors=instead).encode()
+        return octets
+
+
+def _refused(what: str) -> CommandFailed:
+    return CommandFailed(Fault.UNREPRESENTABLE, what)
 
 
 def carried(header: Header, key_kinds: bool) -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from gateway.core.commands import ByKey, Publish, Topic
 from gateway.core.faults import CommandFailed, Fault
 from gateway.core.records import RecordBatch
-from gateway.dialects.dialect import Losses
+from gateway.dialects.dialect import Terms
 from gateway.dialects.iggy import codes as c
 from gateway.dialects.iggy.converting import messages_of
 from gateway.dialects.iggy.fields import U32, Values, read_fields, unsupported, write_fields
@@ -50,13 +50,14 @@ def _read_indexed(frame: bytes, at: int, generation: Generation) -> tuple[Values
     return values, count, read_g2(generation.encoding, count, frame[end:])  # type: ignore[return-value]
 
 
-def write_send(command: Publish, generation: Generation, losses: Losses) -> bytes:
+def write_send(command: Publish, generation: Generation, terms: Terms) -> bytes:
     """The payload of a SEND.  Raises CommandFailed: UNSUPPORTED, UNREPRESENTABLE, EMPTY_BATCH."""
     if not command.batch.count:
         raise unsupported("a batch of nothing")
     values = {"stream": command.topic.namespace, "topic": command.topic.name, "to": command.to}
     head = write_fields(generation.requests[c.SEND], values)
-    messages = messages_of(command.batch, generation.encoding, losses)
+    said = command.to.key if isinstance(command.to, ByKey) else b""
+    messages = messages_of(command.batch, generation.encoding, terms.losses, terms.policy, said)
     if not generation.indexed:
         return head + write_g0(messages)
     head += U32.write(command.batch.count)

@@ -95,7 +95,7 @@ def _topics(command: q.Command, reply: r.Topics, generation: Generation, terms: 
 def _records(command: q.Command, reply: r.Records, generation: Generation, terms: IggyTerms) -> bytes:
     count = sum([batch.count for batch in reply.batches])
     head = {"partition": reply.partition, "current": max(0, reply.end - 1), "count": count}
-    bodies = [messages_of(batch, generation.encoding, terms.losses) for batch in reply.batches]
+    bodies = [messages_of(batch, generation.encoding, terms.losses, terms.policy) for batch in reply.batches]
     return write_fields(generation.answers.poll, head) + b"".join(bodies)
 
 

@@ -170,7 +170,7 @@ def encode_request(request: Request, terms: Terms) -> bytes:
 def _asked(request: Request, generation: Generation, terms: Terms) -> tuple[int, bytes]:
     command = request.command
     if isinstance(command, q.Publish):
-        return c.SEND, write_send(command, generation, terms.losses)
+        return c.SEND, write_send(command, generation, terms)
     if isinstance(command, q.Authenticate):
         login = request.context if isinstance(request.context, Login) else None
         code, values = authenticate(command, generation, login)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from gateway.dialects.dialect import Dialect
 from gateway.dialects.mlog.faults import CODES
+from gateway.dialects.mlog.fidelity import FIDELITY
 from gateway.dialects.mlog.session import MlogListener
 from gateway.dialects.mlog.terms import MAX_FRAME, MlogSettings, MlogTerms
 from gateway.dialects.mlog.wire import (
@@ -40,4 +41,5 @@ DIALECT = Dialect(
     encode_push=encode_push,
     decode_push=decode_push,
     faults=CODES,
+    fidelity=FIDELITY,
 )

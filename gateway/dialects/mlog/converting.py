@@ -3,35 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from operator import attrgetter
 
 from gateway.core.faults import CommandFailed, Fault
 from gateway.core.records import Record, RecordBatch, canonical
-from gateway.dialects.dialect import Losses
+from gateway.dialects.losses import Losses
+from gateway.dialects.mlog.fidelity import LOST
 from gateway.dialects.mlog.replication import Row
-
-_DROPPED = (
-    *("key", "headers", "origin_timestamp", "id", "producer", "epoch", "sequence"),
-    *("event_type", "schema_version", "aggregate_version", "metadata", "expiry"),
-)
-_dropped = attrgetter(*_DROPPED)
 
 
 def values_of(batch: RecordBatch, losses: Losses) -> list[bytes]:
     """The values of a batch, a tombstone as an empty one; what else its records have is counted in `losses`."""
     records = batch.records()
-    if batch.origin != "mlog":
-        count_losses(records, batch.origin or "?", losses)
+    LOST.count(records, batch.origin, losses)
     return [record.value or b"" for record in records]
-
-
-def count_losses(records: list[Record], origin: str, losses: Losses) -> None:
-    """Count what a reader of this wire does not get.  origin: the dialect that wrote them."""
-    for field, values in zip(_DROPPED, zip(*map(_dropped, records), strict=True), strict=False):
-        if lost := sum(map(bool, values)):
-            losses[origin, "mlog", field] += lost
-    if tombstones := sum([record.value is None for record in records]):
-        losses[origin, "mlog", "value"] += tombstones
 
 
 def rows_of(batches: Iterable[RecordBatch], losses: Losses) -> list[Row]:

@@ -121,7 +121,7 @@ def encode_reply(request: Request | Refusal, outcome: Outcome, terms: Terms) -> 
 
 
 def _failed(request: Request | Refusal, failure: CommandFailed, terms: MlogTerms) -> bytes:
-    if isinstance(request, Refusal) and (request.closing or failure.fault is Fault.TOO_LARGE):
+    if isinstance(request, Refusal) and request.closing:
         return b""
     words = words_of(failure, request).encode("utf-8", "replace").decode()
     return _framed(m.RPC_ERROR, m.RPCErrorResponse(code_of(failure, request), words), _coding(request, terms))

@@ -58,6 +58,7 @@ from __future__ import annotations
 from gateway.dialects.dialect import Dialect
 from gateway.dialects.native import wire
 from gateway.dialects.native.faults import CODES
+from gateway.dialects.native.fidelity import FIDELITY
 from gateway.dialects.native.session import Hello, NativeListener, NativeTerms, hello
 
 __all__ = ["DIALECT", "Hello", "NativeTerms", "hello"]
@@ -79,4 +80,5 @@ DIALECT = Dialect(
     encode_push=wire.encode_push,
     decode_push=wire.decode_push,
     faults=CODES,
+    fidelity=FIDELITY,
 )

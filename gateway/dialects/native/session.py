@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from gateway.core.commands import Ping
+from gateway.core.commands import Ping, Publish
 from gateway.core.faults import CommandFailed, Fault
 from gateway.core.records import CANONICAL
 from gateway.core.replies import Done
@@ -54,7 +54,7 @@ class NativeListener(Listener):
 
 
 class NativeSession(ServerSession):
-    """Answers a hello itself."""
+    """Answers a hello itself, and notes of records of which their writer does not say another that they are native."""
 
     _asked = False
 
@@ -62,7 +62,7 @@ class NativeSession(ServerSession):
         """What a request asks of the backend: a hello nothing."""
         if not isinstance(request.context, Hello):
             self._asked = True
-            return super().calls(request)
+            return super().calls(_signed(request))
         if self._asked:
             self.refuse(Refusal(CommandFailed(Fault.MALFORMED, "a hello comes before everything else"), request.tag))
             return []
@@ -75,3 +75,11 @@ class NativeSession(ServerSession):
     def ended(self, call: Call, failure: CommandFailed) -> None:
         """A Follow goes no further: that is said, and the connection lives."""
         self.answer(call, failure)
+
+
+def _signed(request: Request) -> Request:
+    command = request.command
+    if not isinstance(command, Publish) or command.batch.origin:
+        return request
+    batch = msgspec.structs.replace(command.batch, origin="native")
+    return Request(msgspec.structs.replace(command, batch=batch), request.tag, request.context)

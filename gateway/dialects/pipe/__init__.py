@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from gateway.dialects.dialect import Dialect
 from gateway.dialects.pipe.faults import CODES
+from gateway.dialects.pipe.fidelity import FIDELITY
 from gateway.dialects.pipe.session import PipeListener
 from gateway.dialects.pipe.terms import MAX_FRAME, PipeSettings, PipeTerms
 from gateway.dialects.pipe.wire import decode_reply, decode_request, encode_reply, encode_request, measure
@@ -29,4 +30,5 @@ DIALECT = Dialect(
     encode_request=encode_request,
     decode_reply=decode_reply,
     faults=CODES,
+    fidelity=FIDELITY,
 )

@@ -29,6 +29,7 @@ from gateway.core.commands import (
 from gateway.core.faults import CommandFailed, Fault
 from gateway.core.records import Record
 from gateway.dialects.pipe.arguments import unsupported, write_name, write_number, write_topic, write_word
+from gateway.dialects.pipe.fidelity import PRODUCED
 from gateway.dialects.pipe.requests import AHEAD
 from gateway.dialects.pipe.terms import PipeTerms
 
@@ -53,12 +54,9 @@ def _write_publish(command: Publish, terms: PipeTerms) -> list[bytes]:
 
 def _lose(record: Record, origin: str, terms: PipeTerms) -> None:
     """Everything but key and value stays behind."""
-    lost = [name for name in _OTHER_FIELDS if getattr(record, name) != getattr(_PLAIN, name)]
-    if record.value is None:
-        lost.append("value")
-    if lost and terms.policy == "reject":
+    if terms.policy == "reject" and (lost := PRODUCED.of(record)):
         raise CommandFailed(Fault.UNREPRESENTABLE, f"a record with {', '.join(lost)}")
-    terms.losses.update((origin or "?", "pipe", name) for name in lost)
+    PRODUCED.count([record], origin, terms.losses)
 
 
 def _write_fetch(command: Fetch, terms: PipeTerms) -> list[bytes]:
@@ -115,9 +113,6 @@ WRITE: dict[type, tuple[bytes, Callable[..., list[bytes]]]] = {
     FetchOffsets: (b"OFFSET", _write_offset),
 }
 """Kind of command -> its word, and what writes its arguments."""
-
-_PLAIN = Record()
-_OTHER_FIELDS = Record.__struct_fields__[2:]
 
 
 def _who(topic: Topic, group: int | str, member: str, terms: PipeTerms) -> list[bytes]:

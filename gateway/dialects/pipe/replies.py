@@ -22,6 +22,8 @@ from gateway.core.commands import (
 from gateway.core.faults import CommandFailed, Fault
 from gateway.core.records import Record, RecordBatch, canonical, select
 from gateway.core.replies import CommittedOffsets, Done, Joined, Published, Records, Reply
+from gateway.dialects.losses import lose
+from gateway.dialects.pipe.fidelity import CONSUMED
 from gateway.dialects.pipe.requests import AHEAD
 from gateway.dialects.pipe.terms import PipeTerms
 from gateway.dialects.pipe.text import integer
@@ -62,14 +64,15 @@ def write_records(batches: Iterable[RecordBatch], terms: PipeTerms) -> bytes:
 def _items(batches: Iterable[RecordBatch], terms: PipeTerms) -> Iterator[bytes]:
     show = SHOW[terms.policy]
     for batch in batches:
-        changed = 0
-        for offset, record in enumerate(batch.records(), batch.base):
+        changed, records = 0, batch.records()
+        CONSUMED.count(records, batch.origin, terms.losses)
+        for offset, record in enumerate(records, batch.base):
             value = record.value or b""
             shown = show(value)
             changed += shown != value
             yield b"%d:%b" % (offset, shown)
         if changed:
-            terms.losses[batch.origin or "?", "pipe", "value"] += changed
+            lose(terms.losses, batch.origin, "pipe", "value", changed)
 
 
 def read_payload(command: Command, payload: bytes, terms: PipeTerms) -> Reply:
