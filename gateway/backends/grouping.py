@@ -17,7 +17,7 @@ from twisted.logger import Logger
 from gateway.backends.fetching import after
 from gateway.core import commands as q
 from gateway.core import replies as r
-from gateway.core.changes import Change, GroupDeleted, PartitionCreated, PartitionDeleted, TopicDeleted
+from gateway.core.changes import Appended, Change, GroupDeleted, PartitionCreated, PartitionDeleted, TopicDeleted
 from gateway.core.commands import Session, Written
 from gateway.core.faults import CommandFailed, Fault
 from gateway.core.groups import Coordinator, Membership
@@ -85,8 +85,8 @@ class Grouping:
         }
 
     def commit(self, command: q.CommitOffsets, session: Session) -> Reply | Deferred[Reply]:
-        """A commit that is fenced, or of the partition held: looked at now, in order with all the group is asked."""
-        return self._write(self.resolved(command, session), session)
+        """A commit; one that is fenced, or of the partition held, in order with all the group is asked."""
+        return self._write(self.resolved(command, session) if concerns_members(command) else command, session)
 
     def resolved(self, command: q.CommitOffsets, session: Session) -> q.CommitOffsets:
         """The commit as it is to be written, which concerns no members.  Raises CommandFailed if it may not be."""
@@ -109,12 +109,16 @@ class Grouping:
 
     def changed(self, changes: list[Change]) -> None:
         """What is visible has changed: groups go with their topics, and are shared out anew when partitions come."""
+        resized = False
         for change in changes:
+            if type(change) is Appended:  # nearly all are
+                continue
             if isinstance(change, GroupDeleted):
                 self._coordinator.forget(change.namespace, change.topic, change.name)
             elif isinstance(change, TopicDeleted):
                 self._coordinator.forget(change.namespace, change.id)
-        if any(isinstance(change, PartitionCreated | PartitionDeleted) for change in changes):
+            resized = resized or isinstance(change, PartitionCreated | PartitionDeleted)
+        if resized:
             self._save(self._coordinator.resized(self._clock.seconds()))
 
     def _join(self, command: q.JoinGroup, session: Session) -> Reply | Deferred[Reply]:

@@ -12,7 +12,7 @@ from zope.interface import implementer
 
 from gateway import __version__
 from gateway.backends.fetching import Batches, Fetching
-from gateway.backends.grouping import Grouping, Look, concerns_members
+from gateway.backends.grouping import Grouping, Look
 from gateway.backends.interface import IBackend, IBackendMaker, IFollower
 from gateway.backends.tabling import Tabling
 from gateway.backends.tail import Tail
@@ -25,7 +25,7 @@ from gateway.core.replies import Reply
 from gateway.core.state import Partition, State, Topic
 from gateway.core.table_decisions import TABLE_DECISIONS, untabled
 from gateway.core.tables import Table, tabulate
-from gateway.core.views import answer, describe_node
+from gateway.core.views import answer, describe_node, looks
 
 
 @implementer(IBackend)
@@ -43,6 +43,7 @@ class MemoryBackend:
         self._now = now
         self._started = now()
         self._looks: dict[type, Look] = {
+            **looks(self._state),
             **self._grouping.verbs,
             **self._tabling.verbs,
             q.Fetch: cast(Look, self._fetching.fetch),
@@ -51,10 +52,10 @@ class MemoryBackend:
 
     def execute(self, command: q.Command, session: Session) -> Reply | Deferred[Reply]:
         """See IBackend."""
-        if writes(command) and not concerns_members(command):
-            return self._write(command, session)
         look = self._looks.get(type(command))
-        return answer(self._state, command) if look is None else look(command, session)
+        if look is not None:
+            return look(command, session)
+        return self._write(command, session) if writes(command) else answer(self._state, command)
 
     def _write(self, command: Written, session: Session) -> Reply:
         if type(command) in TABLE_DECISIONS and (topic := untabled(self._state, command)) is not None:

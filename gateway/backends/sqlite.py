@@ -44,7 +44,7 @@ from gateway.core.replies import Outcome, Reply
 from gateway.core.state import Partition, State, Topic
 from gateway.core.table_decisions import TABLE_DECISIONS, untabled
 from gateway.core.tables import Part, Table, tabulate
-from gateway.core.views import answer, describe_node
+from gateway.core.views import answer, describe_node, looks
 
 T = TypeVar("T")
 
@@ -54,6 +54,9 @@ TAIL_BYTES = 64 << 20
 CHECKPOINT_BYTES = 8 << 20
 """Record bodies after which the log is folded into the file, beside the writer: left to a COMMIT, it holds up everybody
 who waits for that (p99 of batches 46 ms against half of it, measured)."""
+
+WRITING = frozenset({q.Take, q.CommitOffsets, q.DeleteOffsets})
+"""What may have to look first, and writes in any case."""
 
 MAX_COMMIT = 1024
 """Commands in one transaction."""
@@ -213,6 +216,7 @@ class SqliteBackend:
         self._fetching = Fetching(self._state, self, reactor, self._write_besides, self._grouping.turn)
         self._tabling = Tabling(self._state, now, self._load, reactor, self._write, self._fetching)
         self._looks: dict[type, Look] = {
+            **looks(self._state),
             **self._grouping.verbs,
             **self._tabling.verbs,
             q.Fetch: cast(Look, self._fetching.fetch),
@@ -228,6 +232,13 @@ class SqliteBackend:
 
     def execute(self, command: q.Command, session: Session) -> Reply | Deferred[Reply]:
         """See IBackend."""
+        look = self._looks.get(type(command))
+        if look is None or type(command) in WRITING or session in self._newest or session in self._lines:
+            return self._execute(command, session)
+        return look(command, session)
+
+    def _execute(self, command: q.Command, session: Session) -> Reply | Deferred[Reply]:
+        """What writes, or stands behind a write of its session."""
         if writes(command) and not concerns_members(command):
             return self._write(command, session)
         if type(command) is q.Take:

@@ -63,8 +63,12 @@ class Tabling:
     # -- tables
 
     def _get(self, command: q.MapGet, session: Session) -> Reply | Deferred[Reply]:
-        check_key(command.key)
-        return self._look(command.topic, lambda table: r.MapValue(table.get(command.key, self._now())))
+        key = command.key
+        check_key(key)
+        table = self._state.topic(command.topic).table
+        if table is not None and not self._loading:  # the common case of `_look`
+            return r.MapValue(table.get(key, self._now() if table.expiring else 0))
+        return self._look(command.topic, lambda table: r.MapValue(table.get(key, self._now())))
 
     def _size(self, command: q.MapSize, session: Session) -> Reply | Deferred[Reply]:
         return self._look(command.topic, lambda table: r.Count(table.size(self._now())))

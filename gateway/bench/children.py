@@ -21,7 +21,7 @@ START = 30.0
 STOP = 15.0
 """Seconds it has to end after SIGTERM: its own deadline for what is in flight is 10 (design/contract.md)."""
 
-LISTENERS = ("cursus", "pipe", "iggy")
+LISTENERS = ("cursus", "pipe", "iggy", "mlog", "grid")
 """Dialects the gateway is started with; cursus also serves the set-up and the count at the end."""
 
 

@@ -5,20 +5,23 @@ from __future__ import annotations
 import re
 import socket
 import struct
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
 from functools import cached_property
 from types import TracebackType
 from typing import BinaryIO
 
 from gateway.bench import BenchFailed
-from gateway.bench.frames import IGGY_DONE, cursus_batch, cursus_text, iggy_send
+from gateway.bench.frames import cursus_batch, cursus_text
 from gateway.bench.opening import Opening
+from gateway.bench.tally import Tally
 
 TOPIC = "bench"
 
 _AT_ONCE = 50
-"""Batches in flight while a topic is filled."""
+"""Requests in flight while a topic is filled."""
+
+_READ = 1 << 16
 
 
 class Control:
@@ -61,16 +64,19 @@ class Control:
                 if not (answer := self._reply()).startswith(b'{"status":"OK"'):
                     raise BenchFailed(f"a batch was answered {answer!r}")
 
-    def fill_by_iggy(self, opening: Opening, batches: int, count: int) -> None:
-        """The same with the SENDs of an Iggy client, which logs in first."""
-        frame = iggy_send(TOPIC, 0, count)
-        with self._connected("iggy") as sock, sock.makefile("rb") as replies:
-            opening.say(sock)
-            for first in range(0, batches, _AT_ONCE):
-                burst = min(_AT_ONCE, batches - first)
-                sock.sendall(frame * burst)
-                if (answer := replies.read(len(IGGY_DONE) * burst)) != IGGY_DONE * burst:
-                    raise BenchFailed(f"{burst} batches were answered {answer!r}")
+    def say(self, dialect: str, requests: Sequence[bytes], tally: Tally, opening: Opening | None = None) -> None:
+        """Have these answered, on a connection of their own.  Raises BenchFailed unless the tally counts them all."""
+        counter, held = tally.counter(), bytearray(_READ)
+        with self._connected(dialect) as sock:
+            if opening is not None:
+                opening.say(sock)
+            for first in range(0, len(requests), _AT_ONCE):
+                burst = requests[first : first + _AT_ONCE]
+                sock.sendall(b"".join(burst))
+                missing = len(burst)
+                while missing > 0:
+                    missing -= counter.feed(held, _read(sock, held))
+        counter.finish()
 
     def stored(self) -> int:
         """Records ever written to the topic: the sum of what its partitions will give as next offset."""
@@ -92,3 +98,12 @@ class Control:
         if len(header) < 4:
             raise BenchFailed("the gateway hung up")
         return self._replies.read(struct.unpack(">I", header)[0])
+
+
+def _read(sock: socket.socket, into: bytearray) -> int:
+    """How many bytes came.  Raises BenchFailed, with what came before, if none do."""
+    before = bytes(into[:120])
+    with suppress(TimeoutError):
+        if got := sock.recv_into(into):
+            return got
+    raise BenchFailed(f"not all was answered as expected; last the server sent {before!r}")

@@ -67,6 +67,7 @@ GOALS = (
     Goal(6, "cursus HEARTBEAT : echo", "cursus-heartbeat/memory", "echo-50x64/echo", "rate", 0.25, 0.4),
     Goal(6, "pipe OFFSET : echo", "pipe-offset/memory", "echo-50x64/echo", "rate", 0.25, 0.4),
     Goal(6, "iggy PING : echo", "iggy-ping/memory", "echo-50x64/echo", "rate", 0.25, 0.4),
+    Goal(6, "grid map reads : echo", "grid-get/memory", "echo-8x64/echo", "rate", 0.25, 0.4),
     Goal(7, "ping-pong, p50 added to echo, us", "cursus-ping-pong/memory", "echo-ping-pong/echo", "p50", 20, 8),
     Goal(7, "ping-pong, p99 added to echo, us", "cursus-ping-pong/memory", "echo-ping-pong/echo", "p99", 50, 20),
     Goal(9, "cursus to iggy : to cursus", "iggy-poll-100-of-cursus/memory", "cursus-fetch/memory", "rate", 0.25, 0.45),

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import struct
+from base64 import b64encode
 
 PAYLOAD = 100
 """Bytes of every record's payload (design/performance.md)."""
+
+_TAG = 1 << 24
+"""The first correlation id of the grid: a client that has worked for a while has left the small numbers behind."""
 
 PRODUCER, KEY = b"bench", b"k"
 
@@ -21,6 +25,12 @@ IGGY_DONE = bytes(8)
 IGGY_LOGGED_IN = 12, b"\0\0\0\0\4\0\0\0"
 """The answer to a login: its size, and its bytes up to the user's id."""
 
+GRID_STORED = bytes(9) + b"\2"
+"""Ends the answer to a MAP_PUT, and no other: no body, flags or key, status OK, version 2 (protocol page, 1)."""
+
+GRID_FOUND = struct.pack(">I5xB", PAYLOAD, 2) + b"record"
+"""In the answer to a MAP_GET of what was put: the length of the value, the same fields, and how the value begins."""
+
 _LENGTH = struct.Struct(">I")
 _SEQUENCES = struct.Struct(">QQi")  # first and last sequence number, count of records
 _OFFSETS = struct.Struct(">QQ")  # offset (0 from a producer), sequence number
@@ -32,6 +42,9 @@ _ENTRY = struct.Struct("<4xI8x")  # where a message ends
 _MESSAGE = struct.Struct("<40xQII8x")  # no checksum, id, offset, time; the client's time, bytes of headers and payload
 _OLD_MESSAGE = struct.Struct("<16xII")  # no id; bytes of headers and payload
 _POLLED = struct.Struct("<IIIQI")  # status, length, partition, newest offset, count
+
+_MLOG = struct.Struct(">HI")  # type, length
+_GRID = struct.Struct(">BBIIBHBBB")  # magic, opcode, correlation id, lengths, flags and status among them; version
 
 
 def framed(body: bytes) -> bytes:
@@ -137,6 +150,61 @@ def iggy_polled(partition: int, end: int, count: int) -> tuple[int, bytes]:
     """
     size = _POLLED.size + count * (_MESSAGE.size + PAYLOAD)
     return size, _POLLED.pack(0, size - _IGGY.size, partition, end - 1, count)
+
+
+def mlog_framed(type: int, payload: str) -> bytes:
+    """mlog: u16 big-endian type, u32 length, JSON as Go writes it (protocol page, section 1)."""
+    return _MLOG.pack(type, len(payload)) + payload.encode()
+
+
+def mlog_produce(topic: str) -> bytes:
+    """Produce of one record of PAYLOAD bytes."""
+    return mlog_framed(2, f'{{"Topic":"{topic}","Value":"{_base64(1)}","Acks":1}}')
+
+
+def mlog_produce_batch(topic: str, count: int) -> bytes:
+    """ProduceBatch of so many records."""
+    values = ",".join(f'"{_base64(number)}"' for number in range(1, count + 1))
+    return mlog_framed(4, f'{{"Topic":"{topic}","Values":[{values}],"Acks":1}}')
+
+
+def mlog_fetch(topic: str, offset: int) -> bytes:
+    """Fetch of the record at an offset, which is not 0, since that stands for what was committed."""
+    return mlog_framed(6, f'{{"Topic":"{topic}","Id":"bench","Offset":{offset},"ReplicaNodeID":""}}')
+
+
+def mlog_fetch_batch(topic: str, offset: int, count: int) -> bytes:
+    """FetchBatch of so many records from an offset on, which is not 0 either."""
+    fields = f'"Topic":"{topic}","Id":"bench","Offset":{offset},"MaxCount":{count},"ReplicaNodeID":""'
+    return mlog_framed(8, f"{{{fields}}}")
+
+
+def mlog_fetched_batch(offset: int, count: int) -> tuple[int, bytes]:
+    """The answer to that: its size, which all have whose offsets are as long, and its bytes up to the first offset."""
+    entries = ",".join(f'{{"Offset":{at},"Value":"{_base64(1)}"}}' for at in range(offset, offset + count))
+    frame, before = mlog_framed(9, f'{{"Entries":[{entries}]}}'), '{"Entries":[{"Offset":'
+    return len(frame), frame[: _MLOG.size + len(before)]
+
+
+def grid_framed(opcode: int, tag: int, name: str, key: bytes, value: bytes = b"") -> bytes:
+    """Grid: a header of 16 bytes, big-endian, then name, key and value (protocol page, section 1)."""
+    said = name.encode() + key + value
+    return _GRID.pack(0xDC, opcode, tag, len(said), 0, len(key), 0, len(name.encode()), 2) + said
+
+
+def grid_put(name: str, number: int) -> bytes:
+    """MAP_PUT of PAYLOAD bytes at the key of that number; the correlation id is made of the number too."""
+    return grid_framed(1, _TAG + number, name, b"key-%06d" % number, _payload(number))
+
+
+def grid_get(name: str, number: int) -> bytes:
+    """MAP_GET of that."""
+    return grid_framed(2, _TAG + number, name, b"key-%06d" % number)
+
+
+def _base64(number: int) -> str:
+    """A payload in JSON."""
+    return b64encode(_payload(number)).decode()
 
 
 def _iggy_topic(topic: str) -> bytes:

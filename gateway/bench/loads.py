@@ -18,6 +18,11 @@ BATCH = 100
 _FILLED = 1_000
 """Batches in the topic that is fetched from."""
 
+_KEYS = 1_000
+"""Keys of the map that is written and read."""
+
+_PRODUCED_BATCH = Marked(b'{"BaseOffset":')
+
 
 class Load(msgspec.Struct, frozen=True):
     """The requests of each connection, which repeats them in order, and how their replies are counted.
@@ -55,7 +60,7 @@ def fetch(control: Control, connections: int) -> Load:
 def fetch_of_iggy(control: Control, connections: int) -> Load:
     """The same of a topic that an Iggy client has written."""
     control.create(1)
-    control.fill_by_iggy(_logged_in(frames.IGGY_G2C), _FILLED, BATCH)
+    _fill_by_iggy(control)
     return Load([_consumes()] * connections, Sized(*frames.cursus_fetched_foreign(TOPIC, 0, BATCH)))
 
 
@@ -137,7 +142,7 @@ def iggy_poll(records: int) -> Callable[[Control, int], Load]:
 
     def load(control: Control, connections: int) -> Load:
         control.create(1)
-        control.fill_by_iggy(_logged_in(frames.IGGY_G2C), _FILLED, BATCH)
+        _fill_by_iggy(control)
         return _polls(records, connections)
 
     return load
@@ -166,8 +171,64 @@ def iggy_ping(control: Control, connections: int) -> Load:
     return Load([[frames.iggy_ping()]] * connections, Same(frames.IGGY_DONE), opening=_logged_in(frames.IGGY_G2C))
 
 
+def _fill_by_iggy(control: Control) -> None:
+    """Write _FILLED batches as a client of Iggy does, which logs in first."""
+    batches = [frames.iggy_send(TOPIC, 0, BATCH)] * _FILLED
+    control.say("iggy", batches, Same(frames.IGGY_DONE), _logged_in(frames.IGGY_G2C))
+
+
 def _logged_in(version: str) -> Opening:
     return Opening(frames.iggy_login(version), Sized(*frames.IGGY_LOGGED_IN))
+
+
+def mlog_produce(control: Control, connections: int) -> Load:
+    """Produce of one record; a topic has one partition here, which all connections write to."""
+    control.create(1)
+    return Load([[frames.mlog_produce(TOPIC)]] * connections, Marked(b'{"Offset":'))
+
+
+def mlog_produce_batch(control: Control, connections: int) -> Load:
+    """ProduceBatch of a batch."""
+    control.create(1)
+    return Load([[frames.mlog_produce_batch(TOPIC, BATCH)]] * connections, _PRODUCED_BATCH)
+
+
+def mlog_fetch(control: Control, connections: int) -> Load:
+    """Fetch of one record each, walking through a topic that another client of this dialect has written."""
+    _fill_by_mlog(control)
+    ring = [frames.mlog_fetch(TOPIC, offset) for offset in range(1, 10 * BATCH)]
+    return Load([ring] * connections, Marked(b'{"Entry":{"Offset":'))
+
+
+def mlog_fetch_batch(control: Control, connections: int) -> Load:
+    """FetchBatch of a batch each, from where on all offsets have five digits and all answers one size."""
+    _fill_by_mlog(control)
+    first, end = 10_000, _FILLED * BATCH
+    ring = [frames.mlog_fetch_batch(TOPIC, offset, BATCH) for offset in range(first, end, BATCH)]
+    return Load([ring] * connections, Sized(*frames.mlog_fetched_batch(first, BATCH)))
+
+
+def _fill_by_mlog(control: Control) -> None:
+    control.create(1)
+    control.say("mlog", [frames.mlog_produce_batch(TOPIC, BATCH)] * _FILLED, _PRODUCED_BATCH)
+
+
+def grid_put(control: Control, connections: int) -> Load:
+    """MAP_PUT of every key in turn; connections begin at different ones."""
+    control.create(1)
+    return Load(_keys_in_turn(frames.grid_put, connections), Marked(frames.GRID_STORED))
+
+
+def grid_get(control: Control, connections: int) -> Load:
+    """MAP_GET of every key in turn, after all have been put."""
+    control.say("grid", [frames.grid_put(TOPIC, number) for number in range(_KEYS)], Marked(frames.GRID_STORED))
+    return Load(_keys_in_turn(frames.grid_get, connections), Marked(frames.GRID_FOUND))
+
+
+def _keys_in_turn(frame: Callable[[str, int], bytes], connections: int) -> list[list[bytes]]:
+    ring = [frame(TOPIC, number) for number in range(_KEYS)]
+    starts = [_KEYS * connection // connections for connection in range(connections)]
+    return [ring[start:] + ring[:start] for start in starts]
 
 
 def echoed(frame: bytes) -> Callable[[Control, int], Load]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gateway.bench import frames
 from gateway.bench.control import TOPIC
+from gateway.bench.grid_rows import GRID
 from gateway.bench.iggy_rows import IGGY
 from gateway.bench.loads import (
     BATCH,
@@ -16,6 +17,7 @@ from gateway.bench.loads import (
     produce,
     stream_group,
 )
+from gateway.bench.mlog_rows import MLOG
 from gateway.bench.scenario import GATEWAY, Row, Scenario
 
 SMALL = frames.framed(b"x" * 32)
@@ -171,6 +173,8 @@ SCENARIOS = (
         echo="echo-50x64/echo",
     ),
     *IGGY,
+    *MLOG,
+    *GRID,
 )
 
 

@@ -48,14 +48,17 @@ NOTHING = Entry(-1, None)
 
 
 class Table:
-    """The latest value of each key.  now: us since the epoch; for a table time does not go back."""
+    """The latest value of each key.  now: us since the epoch; for a table time does not go back.
 
-    __slots__ = ("_alive", "_entries", "_expiring", "_keys")
+    expiring: when values come to an end, with their keys; while there are none, `now` does not matter.
+    """
+
+    __slots__ = ("_alive", "_entries", "_keys", "expiring")
 
     def __init__(self) -> None:
         self._entries: dict[bytes, Entry] = {}
         self._alive = 0
-        self._expiring: list[tuple[int, bytes]] = []
+        self.expiring: list[tuple[int, bytes]] = []
         self._keys: SortedList | None = None  # of those alive, from when somebody wants them in order
 
     def add(self, partition: int, batch: RecordBatch) -> None:
@@ -81,7 +84,10 @@ class Table:
 
     def get(self, key: bytes, now: int) -> bytes | None:
         """The value of a key, None = it has none."""
-        return self.look(key, now).value
+        if self.expiring:
+            self._expire(now)
+        entry = self._entries.get(key)
+        return None if entry is None else entry.value
 
     def size(self, now: int) -> int:
         """How many keys have a value."""
@@ -133,14 +139,14 @@ class Table:
             self._keys.add(key) if alive else self._keys.remove(key)
 
     def _expire_later(self, key: bytes, expiry: int) -> None:
-        heappush(self._expiring, (expiry, key))
-        if len(self._expiring) > 2 * len(self._entries) + 64:  # most are of records that were replaced
+        heappush(self.expiring, (expiry, key))
+        if len(self.expiring) > 2 * len(self._entries) + 64:  # most are of records that were replaced
             entries = self._entries.items()
-            self._expiring = [(at.expiry, key) for key, at in entries if at.expiry and at.value is not None]
-            heapify(self._expiring)
+            self.expiring = [(at.expiry, key) for key, at in entries if at.expiry and at.value is not None]
+            heapify(self.expiring)
 
     def _expire(self, now: int) -> None:
-        expiring = self._expiring
+        expiring = self.expiring
         while expiring and expiring[0][0] <= now:
             expiry, key = heappop(expiring)
             entry = self._entries[key]

@@ -22,6 +22,15 @@ def answer(state: State, command: q.Command) -> Reply:
     return view(state, command)
 
 
+def looks(state: State) -> dict[type, Callable[[q.Command, q.Session], Reply]]:
+    """The same by command type, for who looks a command up: of the command and the session that asks."""
+    return {kind: _look(state, view) for kind, view in _VIEWS.items()}
+
+
+def _look(state: State, view: Callable[..., Reply]) -> Callable[[q.Command, q.Session], Reply]:
+    return lambda command, session: view(state, command)
+
+
 def describe_node(state: State, node: str, version: str, durability: str, started: int) -> r.NodeDescription:
     """The node, with what the state counts."""
     namespaces = [describe_namespace(namespace) for namespace in state.namespaces.values()]

@@ -81,6 +81,7 @@ class ServerSession:
         self.wake: Callable[[], None] = unheard
         self.tell: Callable[[str], None] = untold
         self._encode_reply = self.dialect.encode_reply
+        self._tagged = self.dialect.tagged
         self._frames = FrameBuffer(self.dialect.measure_request, self.settings.max_frame or self.dialect.max_frame)
         self._since = 0.0
         self._issued = 0
@@ -123,7 +124,7 @@ class ServerSession:
             data = self._encode_reply(call.request, outcome, self.terms)
         except CommandFailed as failure:
             data = self._encode_reply(call.request, failure, self.terms)
-        if call.ticket == self._turn and not self.early:  # the common case of `_send`
+        if self._tagged or (call.ticket == self._turn and not self.early):  # the common cases of `_send`
             self.held += len(data)
             self._out.append(data)
             self._turn += 1
@@ -173,6 +174,9 @@ class ServerSession:
     def stranger(self) -> str:
         """What kind of client has not logged in where it must, for the log."""
         return "it has not logged in"
+
+    def missed(self, call: Call, outcome: Outcome) -> None:
+        """How a call ended whose peer is gone.  For a dialect whose clients come back to ask again."""
 
     def excuse(self, now: float) -> None:
         """We, not the peer, kept an unfinished frame waiting until now."""

@@ -27,7 +27,7 @@ from gateway.core import commands as q
 from gateway.core.commands import Session
 from gateway.core.faults import CommandFailed, Fault
 from gateway.core.records import RecordBatch
-from gateway.core.replies import Outcome, Reply
+from gateway.core.replies import Answer, Outcome, Reply
 from gateway.dialects import Call, Listener, ServerSession
 from gateway.dialects.session import unheard, untold
 from gateway.net.addresses import is_loopback, shown
@@ -141,6 +141,8 @@ class Connection(Protocol):
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """See IProtocol.  What was begun is finished and its answer dropped; what only waited is given up."""
         self._lost = True
+        for call in self._waiting:
+            self._session.missed(call, CommandFailed(Fault.UNAVAILABLE, "the connection was lost before it was begun"))
         self._waiting.clear()
         self._following.stop()
         del self._following  # it knows us, and only a collection would find that nobody else does
@@ -251,25 +253,26 @@ class Connection(Protocol):
         try:
             if self._barrier is not None:
                 self._barrier(command)
-            if isinstance(command, q.Follow):
+            if type(command) is q.Follow:
                 self._following.begin(call, command)
                 return
             verb = self._verbs.get(type(command))
             result = self._execute(command, self.who) if verb is None else verb(command, self.who)
+            if isinstance(result, Answer):  # asked first: whether a reply is a Deferred takes three times as long
+                self._session.answer(call, result)
+                return
+            assert isinstance(result, Deferred), "a backend gives nothing else"
         except CommandFailed as failure:
             self._answer(call, failure)
         except Exception:
             self._answer(call, self.reason(call, Failure()))
         else:
-            if isinstance(result, Deferred):
-                self._running += 1
-                self._asked += _weight(command)
-                if getattr(command, "wait", 0):
-                    self._waits.add(result)
-                asked = call, result
-                result.addCallbacks(self._done, self._failed, callbackArgs=asked, errbackArgs=asked)
-            else:
-                self._answer(call, result)
+            self._running += 1
+            self._asked += _weight(command)
+            if getattr(command, "wait", 0):
+                self._waits.add(result)
+            asked = call, result
+            result.addCallbacks(self._done, self._failed, callbackArgs=asked, errbackArgs=asked)
 
     def _failed(self, failure: Failure, call: Call, result: Deferred[Reply]) -> None:
         self._done(self.reason(call, failure), call, result)
@@ -281,6 +284,7 @@ class Connection(Protocol):
         if self._waits:
             self._waits.discard(result)
         if self._lost:
+            self._session.missed(call, outcome)
             return
         self._answer(call, outcome)
         self._touch()

@@ -21,6 +21,8 @@ from gateway.bench.rows import SCENARIOS, rows
 from gateway.bench.scenario import Row
 from gateway.bench.tally import Marked, Sized
 from gateway.core import commands as q
+from gateway.core import replies as r
+from gateway.core.faults import CommandFailed, Fault
 from gateway.dialects import load
 from gateway.dialects.dialect import Request
 
@@ -140,6 +142,7 @@ def test_list_lists_what_was_selected_also_as_json(capsys: pytest.CaptureFixture
         "pipe-produce/sqlite",
         "pipe-produce/memory",
         "pipe-offset/memory",
+        "mlog-fetch/memory",
     ]
 
 
@@ -205,6 +208,70 @@ def test_a_poll_is_one_by_offset_that_commits_nothing() -> None:
     assert (command.reader, command.commit) == (q.Consumer(0), False)
 
 
+def said_to(dialect: str, frame: bytes) -> Request:
+    """What a dialect with the settings it comes with hears."""
+    spoken = load(dialect)
+    request = spoken.decode_request(frame, spoken.listener(spoken, spoken.settings(), {}).terms("127.0.0.1:0"))
+    assert isinstance(request, Request)
+    return request
+
+
+def test_mlog_requests_are_written_as_go_writes_them() -> None:
+    fetch = '{"Topic":"bench","Id":"bench","Offset":7,"ReplicaNodeID":""}'
+    assert frames.mlog_fetch("bench", 7) == b"\0\6\0\0\0" + bytes([len(fetch)]) + fetch.encode()
+    batch = frames.mlog_produce_batch("t", 2)
+    assert batch[:6] == b"\0\4" + (len(batch) - 6).to_bytes(4, "big")
+    assert re.fullmatch(rb'\{"Topic":"t","Values":\["[\w+/]{134}==","[\w+/]{134}=="\],"Acks":1\}', batch[6:])
+
+
+def test_mlog_produces_are_batches_the_dialect_reads_whole() -> None:
+    single, batch = (
+        said_to("mlog", f).command for f in (frames.mlog_produce("t"), frames.mlog_produce_batch("t", 100))
+    )
+    assert isinstance(single, q.Publish) and isinstance(batch, q.Publish)
+    assert (single.batch.count, batch.batch.count) == (1, 100)
+    values = {record.value or b"" for record in batch.batch.records()}
+    assert (set(map(len, values)), len(values)) == ({frames.PAYLOAD}, 100)
+
+
+def test_mlog_fetches_are_by_offset() -> None:
+    single, batch = (
+        said_to("mlog", f).command for f in (frames.mlog_fetch("t", 7), frames.mlog_fetch_batch("t", 9, 100))
+    )
+    assert isinstance(single, q.Fetch) and isinstance(batch, q.Fetch)
+    assert [(ask.start, ask.max_records) for ask in (single, batch)] == [(7, 1), (9, 100)]
+
+
+def test_grid_requests_are_a_put_and_a_get_of_one_key_with_a_correlation_id_of_its_own() -> None:
+    put, get = said_to("grid", frames.grid_put("bench", 42)), said_to("grid", frames.grid_get("bench", 42))
+    topic = q.Topic(q.DEFAULT_NAMESPACE, "bench")
+    assert isinstance(put.command, q.MapPut)
+    assert get.command == q.MapGet(topic, put.command.key)
+    assert (put.command.topic, len(put.command.value)) == (topic, frames.PAYLOAD)
+    assert put.tag == get.tag != said_to("grid", frames.grid_get("bench", 43)).tag
+
+
+STORED, FOUND = r.MapChanged(True), r.MapValue(b"record".ljust(frames.PAYLOAD))
+
+
+@pytest.mark.parametrize(
+    ("frame", "marker", "good", "bad"),
+    [
+        (frames.grid_put("t", 1), frames.GRID_STORED, STORED, []),
+        (frames.grid_get("t", 1), frames.GRID_FOUND, FOUND, [r.MapValue(None), r.MapValue(b""), r.MapValue(b"record")]),
+    ],
+    ids=["put", "get"],
+)
+def test_a_good_answer_of_the_grid_has_its_marker_once_and_no_other_has_it(
+    frame: bytes, marker: bytes, good: r.Reply, bad: list[r.Reply]
+) -> None:
+    grid, request = load("grid"), said_to("grid", frame)
+    terms = grid.listener(grid, grid.settings(), {}).terms("127.0.0.1:0")
+    assert grid.encode_reply(request, good, terms).count(marker) == 1
+    for outcome in [*bad, *map(CommandFailed, Fault)]:
+        assert marker not in grid.encode_reply(request, outcome, terms)
+
+
 @pytest.mark.parametrize(
     "name",
     [
@@ -214,6 +281,11 @@ def test_a_poll_is_one_by_offset_that_commits_nothing() -> None:
         "iggy-send-100/memory",
         "iggy-send-1000/sqlite",
         "iggy-send-100-g1/memory",
+        "mlog-produce/memory",
+        "mlog-produce-100/sqlite",
+        "grid-put/memory",
+        "grid-put/sqlite",
+        "grid-put-ping-pong/memory",
     ],
 )
 def test_produce_rows_count_what_was_stored(name: str, tmp_path: Path) -> None:
@@ -240,6 +312,11 @@ def test_what_was_acknowledged_and_is_not_stored_is_a_failure() -> None:
         "iggy-poll-100-of-cursus/sqlite",
         "iggy-poll-1000-of-cursus/memory",
         "cursus-fetch-of-iggy/memory",
+        "mlog-fetch/memory",
+        "mlog-fetch-100/sqlite",
+        "grid-get/memory",
+        "grid-get/sqlite",
+        "grid-get-ping-pong/memory",
     ],
 )
 def test_rows_that_store_nothing_get_the_answers_they_expect(name: str, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from gateway.backends.memory import MemoryBackend
 from gateway.core import commands as q
 from gateway.core.faults import CommandFailed, Fault
 from gateway.core.records import Record, RecordBatch, canonical
-from gateway.core.replies import CommittedOffsets, Done, Published, Records
+from gateway.core.replies import CommittedOffsets, Done, Outcome, Published, Records
 from gateway.dialects import Call, Request
 from gateway.dialects.pipe.session import PipeListener, PipeSession
 from gateway.net.port import MAX_RUNNING
@@ -664,3 +664,16 @@ def test_a_hurry_hangs_up_on_everybody() -> None:
     peers[0].send(offset(1))
     node.port.abort()
     assert all(peer.wire.disconnected for peer in peers)
+
+
+def test_a_session_hears_how_calls_of_a_lost_peer_ended_and_which_never_began() -> None:
+    missed: list[Outcome] = []
+    backend = Scripted()
+    node = Node(backend, "native", most=1)
+    client = Client(node)
+    client.peer.connection._session.missed = lambda call, outcome: missed.append(outcome)  # type: ignore[method-assign]
+    client.begin(q.CreateNamespace("a"), q.CreateNamespace("b"))
+    client.peer.lose()
+    assert [type(outcome) for outcome in missed] == [CommandFailed]
+    backend.answer(Done())
+    assert missed[1:] == [Done()]

@@ -95,8 +95,8 @@ Messages have a value only: keys, headers and all else that other dialects write
 **Repetition** (DOC: 60 s, 100,000 answers).  A request that changes something, has a sender id and is equal to an
 earlier one but for its correlation id gets that one's answer, on whatever connection of the listener the same user is
 logged in; while the first is under way, it waits.  So a sender id has to be another for another request, `c1:7` and
-`c1:8`.  Failures are not kept.  If the first attempt's connection is lost before it was answered, a repetition is
-RESPONSE_SERVER_BUSY for 60 s, since it may have been carried out.  `repeat_seconds`, `repeat_entries`, `repeat_bytes`.
+`c1:8`.  Failures are not kept.  It does not matter whether the first attempt's connection is still there: what it would
+have been answered is kept.  `repeat_seconds`, `repeat_entries`, `repeat_bytes`.
 
 **Hello and compression.**  Who says hello is told our version, the protocol's and what features we have: none, unless
 `compression` names algorithms.  The bits that stand for them are OURS (`feature_bits`).  Once both ends have said so,

@@ -96,11 +96,6 @@ class Repeats:
             self._keep(attempt, outcome)
         attempt.tell(outcome)
 
-    def give_up(self, attempt: Attempt, failure: CommandFailed) -> None:
-        """Nobody will say how it ended.  Who repeats it is told so, for it may have been carried out."""
-        self._keep(attempt, failure)
-        attempt.tell(failure)
-
     def _keep(self, attempt: Attempt, outcome: Outcome) -> None:
         attempt.outcome = outcome
         attempt.until = self.now + self._seconds

@@ -20,8 +20,6 @@ from gateway.dialects.session import Call, Listener, ServerSession
 _WATCHED = frozenset({Ping, Follow, Authenticate})
 """What there may be more to than to carry it out."""
 
-_LOST = CommandFailed(Fault.UNAVAILABLE, "the connection of the first attempt was lost; it may have been carried out")
-
 
 class GridListener(Listener):
     """repeats: what is kept of answers, for all of its connections."""
@@ -198,10 +196,15 @@ class GridSession(ServerSession):
             super().answer(call, failure)
 
     def lost(self) -> None:
-        """See ServerSession.  How what is under way ends may never be said; if it is, that counts."""
+        """See ServerSession."""
         self._gone = True
-        for attempt in self._attempts.values():
-            self._repeats.give_up(attempt, _LOST)
+
+    def missed(self, call: Call, outcome: Outcome) -> None:
+        """See ServerSession.  Who repeats it, on another connection, gets the answer that this one would have got."""
+        attempt = self._attempts.pop(call.ticket, None)
+        if attempt is not None:
+            found = _found(call.request, outcome) if isinstance(outcome, CommandFailed) else outcome
+            self._repeats.end(attempt, found)
 
 
 def _found(request: Request, failure: CommandFailed) -> Outcome:

@@ -1,0 +1,61 @@
+"""gateway.dialects.grid: what spares a request time changes nothing of its answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from dialects.grid_frames import terms
+from gateway.core.commands import MapGet, Topic
+from gateway.core.faults import CommandFailed, Fault
+from gateway.core.replies import MapValue
+from gateway.dialects import load
+from gateway.dialects.dialect import Request
+from gateway.dialects.grid.terms import MOST_TOPICS, Asked, Topics
+
+GRID = load("grid")
+GET = MapGet(Topic("default", "users"), b"alice")
+GOT = Asked("MAP_GET", 1)
+
+
+def test_a_topic_is_made_once() -> None:
+    topics = Topics("shop")
+    assert topics["bücher".encode()] == Topic("shop", "bücher")
+    assert topics["bücher".encode()] is topics["bücher".encode()]
+
+
+def test_no_more_topics_are_remembered_than_the_bound_and_all_are_found() -> None:
+    topics = Topics("shop")
+    for number in range(3 * MOST_TOPICS):
+        assert topics[b"%d" % number] == Topic("shop", str(number))
+        assert len(topics) <= MOST_TOPICS
+    assert topics[b"0"] == Topic("shop", "0")
+
+
+@pytest.mark.parametrize("name", [b"", b"\xff"])
+def test_what_is_no_name_is_refused_each_time(name: bytes) -> None:
+    topics = Topics("shop")
+    for _ in range(2):
+        with pytest.raises(CommandFailed) as failed:
+            topics[name]
+        assert failed.value.fault is Fault.INVALID_NAME
+    assert not topics
+
+
+@pytest.mark.parametrize("value", [None, b"", b"Alice", b"x" * 2000])
+def test_an_answer_is_the_same_where_it_might_have_been_compressed(value: bytes | None) -> None:
+    plain, packing = terms(), terms(compression=("lz4",), compress_above=4000)
+    packing.agree(packing.bitmap)
+    assert packing.agreed
+    answers = {GRID.encode_reply(Request(GET, 7, GOT), MapValue(value), at) for at in (plain, packing)}
+    body = value or b""
+    status = 1 if value is None else 0
+    head = b"\xdc\x80\0\0\0\7" + len(body).to_bytes(4, "big") + bytes([0, 0, 0, status, 0, 1])
+    assert answers == {head + body}
+
+
+@pytest.mark.parametrize("context", [GOT, None], ids=["heard", "asked by us"])
+@pytest.mark.parametrize("tag", ["7", -1, 1 << 32])
+def test_what_is_no_correlation_id_is_not_sent(context: Asked | None, tag: int | str) -> None:
+    with pytest.raises(CommandFailed) as failed:
+        GRID.encode_reply(Request(GET, tag, context), MapValue(b"Alice"), terms())
+    assert failed.value.fault is Fault.UNREPRESENTABLE
