@@ -88,6 +88,9 @@ def _publish(request: Request, command: q.Publish, terms: MlogTerms) -> Said:
     values = values_of(batch, terms.losses)
     if len(values) == 1 and values[0] and _type(request, (m.PRODUCE_BATCH,), m.PRODUCE) == m.PRODUCE:
         return m.PRODUCE, m.ProduceRequest(topic, values[0], acks)
+    said = _said(request, m.ProduceBatchRequest)
+    if said is not None and [value or b"" for value in said.values or ()] == list(values):
+        return m.PRODUCE_BATCH, m.ProduceBatchRequest(topic, said.values, acks)  # null where it was null
     return m.PRODUCE_BATCH, m.ProduceBatchRequest(topic, list(values), acks)
 
 

@@ -66,6 +66,8 @@ def _context(asked: Asked, message: Message, terms: MlogTerms) -> Asked:
         return Asked(asked.coding, asked.type, message)
     if isinstance(message, m.FetchRequest | m.FetchBatchRequest) and (message.replica or _unsaid(message, terms)):
         return Asked(asked.coding, asked.type, message)
+    if isinstance(message, m.ProduceBatchRequest) and None in (message.values or ()):
+        return Asked(asked.coding, asked.type, message)
     return asked
 
 
