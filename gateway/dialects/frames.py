@@ -46,17 +46,17 @@ class FrameBuffer:
         else:
             held = data
         frames: list[bytes] = []
-        start = 0
-        measure, end = self._measure, len(held)
+        start, scanned = 0, self._scanned
+        measure, limit, end = self._measure, self._limit, len(held)
         while start < end:
-            size = measure(held, start, self._scanned)
-            if size > self._limit or (not size and end - start >= self._limit):
+            size = measure(held, start, scanned)
+            if size > limit or (not size and end - start >= limit):
                 return frames, self._too_large(size or end - start)
             if not size or start + size > end:
                 break
-            frames.append(bytes(held[start : start + size]))
+            frames.append(held[start : start + size] if held is data else bytes(held[start : start + size]))
             start += size
-            self._scanned = 0
+            scanned = 0
         self._keep(held, start, 0 if size else end - start)
         return frames, None
 
