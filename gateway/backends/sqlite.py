@@ -222,6 +222,7 @@ class SqliteBackend:
             q.Fetch: cast(Look, self._fetching.fetch),
             q.Describe: self._describe,
         }
+        self._reads = {kind: look for kind, look in self._looks.items() if kind not in WRITING}
         self._readers = ThreadPool(minthreads=0, maxthreads=2, name="sqlite-reader")
         self._readers.start()
         self._idle_readers: list[sqlite3.Connection] = []
@@ -232,8 +233,9 @@ class SqliteBackend:
 
     def execute(self, command: q.Command, session: Session) -> Reply | Deferred[Reply]:
         """See IBackend."""
-        look = self._looks.get(type(command))
-        if look is None or type(command) in WRITING or session in self._newest or session in self._lines:
+        look = self._reads.get(type(command))
+        newest, lines = self._newest, self._lines
+        if look is None or (newest and session in newest) or (lines and session in lines):
             return self._execute(command, session)
         return look(command, session)
 

@@ -64,7 +64,8 @@ class Tabling:
 
     def _get(self, command: q.MapGet, session: Session) -> Reply | Deferred[Reply]:
         key = command.key
-        check_key(key)
+        if not key:
+            check_key(key)  # which says so
         table = self._state.topic(command.topic).table
         if table is not None and not self._loading:  # the common case of `_look`
             return r.MapValue(table.get(key, self._now() if table.expiring else 0))

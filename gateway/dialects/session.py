@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from gateway.core.commands import Follow
+from gateway.core.commands import Command, Follow, Session
 from gateway.core.faults import CommandFailed, Fault
 from gateway.core.records import Encoding, RecordBatch
 from gateway.core.replies import Outcome
@@ -32,6 +32,23 @@ def unheard() -> None:
 
 def untold(sentence: str) -> None:
     """The `tell` of a session that nobody carries."""
+
+
+class Looking(msgspec.Struct, frozen=True):
+    """How a session has a command that changes nothing carried out at once.
+
+    execute: of the command and who asks; a Reply, or something that is none yet, or CommandFailed is raised.
+    drop:    gives up what was no Reply: the command is to be asked in the usual way then.
+    """
+
+    execute: Callable[[Command, Session], object]
+    who: Session
+    drop: Callable[[object], None]
+
+
+def unlooking() -> Looking | None:
+    """The `looking` of a session that nobody carries."""
+    return None
 
 
 class Listener:
@@ -64,6 +81,8 @@ class ServerSession:
     sparing: while `unread` the peer is heard all the same, since `spares` holds for what it last asked.
     wake:    tells who carries the bytes that there are some, or that the session is closing.  Only for what happens
              while nobody calls this session, such as another connection's doing.
+    looking: says how to look at once, None if what was asked before has to begin first, or more must not be asked now.
+             For a dialect whose smallest reads cost less than what carrying a call does.
     tell:    a sentence for the operator's log, which adds who the peer is.  Never one with a secret in it.
     """
 
@@ -80,6 +99,7 @@ class ServerSession:
         self.sparing = False
         self.wake: Callable[[], None] = unheard
         self.tell: Callable[[str], None] = untold
+        self.looking: Callable[[], Looking | None] = unlooking
         self._encode_reply = self.dialect.encode_reply
         self._tagged = self.dialect.tagged
         self._frames = FrameBuffer(self.dialect.measure_request, self.settings.max_frame or self.dialect.max_frame)

@@ -29,7 +29,7 @@ from gateway.core.faults import CommandFailed, Fault
 from gateway.core.records import RecordBatch
 from gateway.core.replies import Answer, Outcome, Reply
 from gateway.dialects import Call, Listener, ServerSession
-from gateway.dialects.session import unheard, untold
+from gateway.dialects.session import Looking, unheard, unlooking, untold
 from gateway.net.addresses import is_loopback, shown
 from gateway.net.following import Follows
 from gateway.net.login import Auth, Login, choose_judge
@@ -109,6 +109,7 @@ class Connection(Protocol):
         self._writer.registerProducer(self, True)
         self._session: ServerSession = self._listening.listener.session(shown(self.transport.getHost()))
         self._session.wake, self._session.tell = self._touch, self._tell
+        self._session.looking = self._looking
         self._enter(self.transport.getPeer())
         self._port.connections.add(self)
 
@@ -149,7 +150,7 @@ class Connection(Protocol):
         self._stop_waits()
         self._login.cancel()
         self._session.lost()
-        self._session.wake, self._session.tell = unheard, untold
+        self._session.wake, self._session.tell, self._session.looking = unheard, untold, unlooking
         self._port.connections.discard(self)
         self._port.roster.leave(self.who)
         self._forget()
@@ -228,6 +229,12 @@ class Connection(Protocol):
                     self._write()
         finally:
             self._starting = False
+
+    def _looking(self) -> Looking | None:
+        """How a session may look at once, unless what it was asked before comes first; see ServerSession.looking."""
+        shut = self._barrier is not None or self._login.running is not None
+        wait = shut or self._waiting or self.peer_full or self._full()
+        return None if wait else Looking(self._execute, self.who, _dropped)
 
     def _must_wait(self, call: Call) -> bool:
         """Whether a call cannot begin yet."""
@@ -378,6 +385,12 @@ class Connection(Protocol):
         """Tell the backend that this session is over."""
         ended = maybeDeferred(self._execute, q.EndSession(), self.who)
         ended.addErrback(lambda failure: self._log.failure("EndSession failed", failure=failure))
+
+
+def _dropped(result: object) -> None:
+    """What is not wanted any more; who asks in the usual way is told how it ends."""
+    if isinstance(result, Deferred):
+        result.addErrback(lambda failure: None)
 
 
 def _weight(command: q.Command) -> int:

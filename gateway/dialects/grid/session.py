@@ -10,6 +10,7 @@ from gateway.core.records import Encoding, RecordBatch
 from gateway.core.replies import Authenticated, Done, Outcome
 from gateway.dialects.dialect import Dialect, Refusal, Request, Settings
 from gateway.dialects.frames import FrameBuffer
+from gateway.dialects.grid.glance import glance
 from gateway.dialects.grid.layout import measure_strictly
 from gateway.dialects.grid.repeats import MOST_WAITING, Attempt, Key, Repeats
 from gateway.dialects.grid.service import OPERATIONS, UNSUBSCRIBE
@@ -136,6 +137,14 @@ class GridSession(ServerSession):
         if not self._gone:
             super().answer(call, outcome)
             self.wake()
+
+    def _calls(self, frames: list[bytes]) -> list[Call]:
+        """See ServerSession."""
+        looking = self.looking() if frames else None
+        if looking is not None and (answers := glance(frames, self.terms, looking)):
+            self.say(b"".join(answers))
+            frames = frames[len(answers) :]
+        return super()._calls(frames)
 
     # -- what is answered
 

@@ -118,7 +118,7 @@ class Topics(dict[bytes, Topic]):
 class GridTerms(Terms):
     """The settings, at hand, and what the two ends have agreed on.
 
-    ok:      the opcode of RESPONSE_OK.
+    ok:      the opcode of RESPONSE_OK, get: that of MAP_GET; found, missed: the statuses of what that finds or not.
     telling: the flags of bodies that do not begin with a name as it is, or have more than name, key and value.
     limit:   bytes of a body.
     agreed:  the algorithms that either end may compress with, ours first.
@@ -137,6 +137,8 @@ class GridTerms(Terms):
         self.magic = settings.magic
         self.versions = frozenset(settings.versions)
         self.ok = self.opcodes.code["RESPONSE_OK"]
+        self.get = self.opcodes.code["MAP_GET"]
+        self.found, self.missed = self.statuses.code["OK"], self.statuses.code["NOT_FOUND"]
         self.telling = sum(self.flags[name] for name in ("HAS_SENDER_ID", "COMPRESSED_LZ4", "COMPRESSED_ZSTD"))
         self.topics = Topics(self.namespace)
         self.limit = max(0, settings.max_frame - HEAD) if settings.max_frame else settings.max_body
