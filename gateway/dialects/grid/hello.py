@@ -1,4 +1,4 @@
-"""PROTOCOL_HELLO and its answer: which library, which protocol, which features.
+"""PROTOCOL_HELLO and its answer: which release of the library, which protocol, which features.
 
     value: writeUTF version · writeUTF oldest compatible version · i32 protocol version · i64 features
 
@@ -41,27 +41,27 @@ def write_utf(text: str) -> bytes:
 def read_hello(value: bytes, opcode: str, version: int) -> Hello:
     """What a peer says of itself.  Raises CommandFailed(MALFORMED)."""
     try:
-        library, at = read_utf(value, 0)
+        release, at = read_utf(value, 0)
         oldest, at = read_utf(value, at)
         if len(value) != at + _rest.size:
             raise ValueError(f"{len(value)} bytes")  # noqa: TRY301  # all that can be wrong is told alike
         protocol, bitmap = _rest.unpack_from(value, at)
-        for text in (library, oldest):
+        for text in (release, oldest):
             parts(text)
     except (ValueError, struct.error) as error:
         raise CommandFailed(Fault.MALFORMED, f"no hello: {error}") from error
-    return Hello(opcode=opcode, version=version, library=library, oldest=oldest, protocol=protocol, bitmap=bitmap)
+    return Hello(opcode=opcode, version=version, release=release, oldest=oldest, protocol=protocol, bitmap=bitmap)
 
 
 def write_hello(hello: Hello) -> bytes:
     """The value of a hello."""
-    return write_utf(hello.library) + write_utf(hello.oldest) + _rest.pack(hello.protocol, hello.bitmap)
+    return write_utf(hello.release) + write_utf(hello.oldest) + _rest.pack(hello.protocol, hello.bitmap)
 
 
 def own_hello(terms: GridTerms) -> Hello:
     """What we say of ourselves."""
     ours = terms.grid.hello
-    return Hello(library=ours.version, oldest=ours.min, protocol=terms.grid.versions[0], bitmap=terms.bitmap)
+    return Hello(release=ours.version, oldest=ours.min, protocol=terms.grid.versions[0], bitmap=terms.bitmap)
 
 
 def check(theirs: Hello, terms: GridTerms) -> None:
@@ -70,7 +70,7 @@ def check(theirs: Hello, terms: GridTerms) -> None:
     if theirs.protocol not in terms.grid.versions:
         accepted = ", ".join(map(str, terms.grid.versions))
         raise CommandFailed(Fault.UNSUPPORTED, f"protocol version {theirs.protocol}, {accepted} are spoken here")
-    if parts(theirs.library) < parts(ours.min):
-        raise CommandFailed(Fault.UNSUPPORTED, f"version {theirs.library} is older than {ours.min}")
+    if parts(theirs.release) < parts(ours.min):
+        raise CommandFailed(Fault.UNSUPPORTED, f"version {theirs.release} is older than {ours.min}")
     if parts(ours.version) < parts(theirs.oldest):
         raise CommandFailed(Fault.UNSUPPORTED, f"version {ours.version} is spoken here, older than {theirs.oldest}")

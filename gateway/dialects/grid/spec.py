@@ -115,12 +115,12 @@ _OURS = _numbers(b"1.0.0")
 
 Version = ExprValidator(Prefixed(Int16ub, GreedyBytes), _is_version)
 HELLO = Struct(
-    "library" / Version,
+    "release" / Version,
     "oldest" / Version,
     "protocol" / OneOf(Int32sb, [2, 0, 1]),
     "features" / Int64ub,
     Terminated,
-    Check(lambda hello: _numbers(hello.library) >= _OURS >= _numbers(hello.oldest)),
+    Check(lambda hello: _numbers(hello.release) >= _OURS >= _numbers(hello.oldest)),
 )
 
 # -- operations

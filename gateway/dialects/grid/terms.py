@@ -187,7 +187,7 @@ class Asked(msgspec.Struct, frozen=True, gc=False):
 class Hello(Asked, frozen=True, gc=False):
     """A PROTOCOL_HELLO, beside Ping."""
 
-    library: str = "1.0.0"
+    release: str = "1.0.0"
     oldest: str = "1.0.0"
     protocol: int = 2
     bitmap: int = 0

@@ -43,7 +43,6 @@ PROTOBUF = Coding("protobuf", protobuf.write, protobuf.read, lambda size: size +
 
 CODINGS = {"json": JSON, "protobuf": PROTOBUF}
 
-_BRACE = ord("{")
 _BLANKS = b" \t\r\n"
 
 
