@@ -111,8 +111,24 @@ class PartitionDescription(msgspec.Struct, frozen=True, array_like=True, gc=Fals
     created: int
 
 
+class Replica(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What another node keeps of a topic.
+
+    node:    its name there.
+    in_sync: it is as far as the leader.
+    end:     the next offset it will have.
+    """
+
+    node: str
+    in_sync: bool = True
+    end: int = 0
+
+
 class TopicDescription(Answer, frozen=True):
-    """One topic.  The leader of every partition is this node."""
+    """One topic.  The leader of every partition is this node.
+
+    replicas: beside the leader; only an upstream has any.
+    """
 
     namespace: str
     name: str
@@ -120,6 +136,7 @@ class TopicDescription(Answer, frozen=True):
     created: int
     settings: TopicSettings
     partitions: tuple[PartitionDescription, ...]
+    replicas: tuple[Replica, ...] = ()
 
 
 class NamespaceDescription(Answer, frozen=True, gc=False):

@@ -141,16 +141,16 @@ def _read_offset(request: Request, answer: m.FetchOffsetResponse, terms: MlogTer
 
 
 def _created(request: Request, reply: r.TopicDescription, asked: Asked, terms: MlogTerms) -> Message:
-    return m.CreateTopicResponse(reply.name, [])
+    return m.CreateTopicResponse(reply.name, [replica.node for replica in reply.replicas])
 
 
 def _read_created(request: Request, answer: m.CreateTopicResponse, terms: MlogTerms) -> r.TopicDescription:
-    return _described(answer.topic, terms)
+    return _described(answer.topic, map(r.Replica, answer.replica_node_ids or []), terms)
 
 
-def _described(name: str, terms: MlogTerms) -> r.TopicDescription:
+def _described(name: str, replicas: Iterable[r.Replica], terms: MlogTerms) -> r.TopicDescription:
     partition = r.PartitionDescription(PARTITION, 0, 0, 0, 0)
-    return r.TopicDescription(terms.namespace, name, 0, 0, q.TopicSettings(), (partition,))
+    return r.TopicDescription(terms.namespace, name, 0, 0, q.TopicSettings(), (partition,), tuple(replicas))
 
 
 def _deleted(request: Request, reply: r.Done, asked: Asked, terms: MlogTerms) -> Message:
@@ -159,11 +159,20 @@ def _deleted(request: Request, reply: r.Done, asked: Asked, terms: MlogTerms) ->
 
 
 def _listed(request: Request, reply: r.Topics, asked: Asked, terms: MlogTerms) -> Message:
-    return m.ListTopicsResponse([m.TopicInfo(topic.name, terms.node_id, EPOCH, []) for topic in reply.topics])
+    return m.ListTopicsResponse([_topic_info(topic, terms) for topic in reply.topics])
+
+
+def _topic_info(topic: r.TopicDescription, terms: MlogTerms) -> m.TopicInfo:
+    replicas = [m.ReplicaInfo(replica.node, replica.in_sync, replica.end) for replica in topic.replicas]
+    return m.TopicInfo(topic.name, terms.node_id, EPOCH, replicas)
 
 
 def _read_listed(request: Request, answer: m.ListTopicsResponse, terms: MlogTerms) -> r.Topics:
-    return r.Topics(tuple(_described(topic.name, terms) for topic in answer.topics or []))
+    return r.Topics(tuple(_described(at.name, map(_replica, at.replicas or []), terms) for at in answer.topics or []))
+
+
+def _replica(said: m.ReplicaInfo) -> r.Replica:
+    return r.Replica(said.node_id, said.is_isr, said.leo)
 
 
 # -- leaders

@@ -87,7 +87,14 @@ def code_of(failure: CommandFailed, request: Request | Refusal) -> int:
 
 
 def words_of(failure: CommandFailed, request: Request | Refusal) -> str:
-    """The message beside the code.  What a backend says is for the log; what we refused ourselves is for the peer."""
+    """The message beside the code.
+
+    What a backend says is for the log; what we refused ourselves is for the peer, and so are the words of a server of
+    this dialect that was asked in its stead.
+    """
+    words = failure.facts.get("words")
+    if isinstance(words, str):
+        return words
     if isinstance(request, Refusal):
         return failure.detail or failure.fault.value
     topic = getattr(request.command, "topic", None) or getattr(request.command, "subject", None)
@@ -100,8 +107,8 @@ _OF_TOPIC = {Fault.NO_SUCH_TOPIC: "not found", Fault.TOPIC_EXISTS: "already exis
 
 
 def failure_of(code: int, message: str) -> CommandFailed:
-    """What an RPCError of a server means; its code is a fact of the failure."""
-    return CommandFailed(_MEANT.get(code, Fault.UNAVAILABLE), message, code=code)
+    """What an RPCError of a server means; its code and its words are facts of the failure."""
+    return CommandFailed(_MEANT.get(code, Fault.UNAVAILABLE), message, code=code, words=message)
 
 
 def should_reconnect(error: BaseException | None) -> bool:

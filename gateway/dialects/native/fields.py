@@ -27,6 +27,7 @@ SHAPES = {
     "header": "key:bytes value:bytes kind:header_kind= key_kind:header_kind=",
     "partition": "index:int start:int end:int bytes:int created:int",
     "bounds": "partition:int start:int end:int",
+    "replica": "node:text in_sync:bool= end:int=",
     "membership": "session:int namespace:int topic:int group:int",
     "process": "id:int cpu:percent machine_cpu:percent memory:int machine_memory:int free_memory:int read:int"
     " written:int host:text system:text release:text kernel:text running:int=",
@@ -112,7 +113,8 @@ REPLIES = {
     "NamespaceDescription": "id:int name:text created:int topics:int records:int bytes:int"
     " contents:[TopicDescription]=",
     "Namespaces": "namespaces:[NamespaceDescription]",
-    "TopicDescription": "namespace:text name:text id:int created:int settings:settings partitions:[partition]",
+    "TopicDescription": "namespace:text name:text id:int created:int settings:settings partitions:[partition]"
+    " replicas:[replica]=",
     "Topics": "topics:[TopicDescription]",
     "Published": "partition:int base:int last:int duplicate:bool=",
     "Records": "partition:int start:int end:int batches:[batch]=",
