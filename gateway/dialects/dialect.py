@@ -14,6 +14,7 @@ from gateway.core.replies import Outcome
 from gateway.dialects.fidelity import Fidelity
 from gateway.dialects.frames import Measure
 from gateway.dialects.losses import Losses as Losses
+from gateway.dialects.upstream import Upstream
 
 if TYPE_CHECKING:
     from gateway.dialects.session import Listener
@@ -109,6 +110,7 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     faults:         every Fault -> this dialect's code or word.
     encodings:      record encodings it adds.
     fidelity:       what of a record its producers can say and its readers see; None = it does not declare that.
+    upstream:       what its servers can be asked for; None = it does not declare that, and cannot be proxied to.
     """
 
     name: str
@@ -132,6 +134,7 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     faults: Mapping[Fault, int | str]
     encodings: tuple[Encoding, ...] = ()
     fidelity: Fidelity | None = None
+    upstream: Upstream | None = None
 
     def open(self, settings: Settings, encodings: Mapping[str, Encoding]) -> Listener:
         """What a listening port of this dialect shares among its connections."""

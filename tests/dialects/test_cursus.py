@@ -20,7 +20,7 @@ from gateway.dialects.cursus.faults import CODES, structured
 from gateway.dialects.cursus.layout import CURSUS_V1
 from gateway.dialects.cursus.moments import microseconds, moment
 from gateway.dialects.cursus.negotiation import FEATURES
-from gateway.dialects.cursus.terms import CursusTerms
+from gateway.dialects.cursus.terms import Consuming, CursusTerms, Produced
 from gateway.dialects.cursus.text import atoi, parse_offset, parse_uint, quoted, syntax, unquoted
 from gateway.dialects.cursus.wire import MAX_FRAME, _read_again
 
@@ -534,13 +534,49 @@ BATCH = c.Publish(ORDERS, 2, canonical([Record(None, b"x")] * 3))
     ("text", "outcome"),
     [
         ('{"status":"OK","last_offset":9}', r.Published(2, 7, 9)),
-        ('{"status":"PARTIAL","last_offset":9,"seq_start":4,"seq_end":5}', r.Published(2, 8, 9)),
+        ('{"status":"PARTIAL","last_offset":9,"seq_start":4,"seq_end":6}', r.Published(2, 7, 9)),
         ('{ "status" : "OK", "last_offset" : 1, "leader" : "h:1", "error" : "" }', r.Published(2, 0, 1)),
         ("OK", r.Published(2, 0, 0)),
     ],
 )
 def test_acks_of_all_ages_are_understood(text: str, outcome: r.Reply) -> None:
     assert heard(BATCH, text) == outcome
+
+
+def test_an_ack_of_some_of_the_records_is_a_failure() -> None:
+    failure = heard(BATCH, '{"status":"PARTIAL","last_offset":9,"seq_start":4,"seq_end":5}')
+    assert isinstance(failure, CommandFailed)
+    assert (failure.fault, failure.detail) == (Fault.UNAVAILABLE, "2 of 3 records were stored, up to 9")
+
+
+@pytest.mark.parametrize(
+    ("text", "facts"),
+    [
+        ("ERROR: NOT_LEADER LEADER_IS 10.0.0.2:9000", {"leader": "10.0.0.2:9000"}),
+        ("ERROR: NOT_LEADER class=routing retryable=true LEADER_IS h:1", {"leader": "h:1"}),
+        ("ERROR: NOT_LEADER LEADER_IS [::1]:9000", {"leader": "[::1]:9000"}),
+        ("ERROR: NOT_COORDINATOR host=h port=1", {"leader": "h:1"}),
+        ("ERROR: NOT_COORDINATOR class=routing retryable=true host=h port=1", {"leader": "h:1"}),
+        ('{"status":"ERROR","leader":"h:1","error":"NOT_LEADER"}', {"leader": "h:1"}),
+        ('{"status":"ERROR","leader":"h:1","error":"NOT_LEADER LEADER_IS h:2"}', {"leader": "h:2"}),
+        ("ERROR: NOT_LEADER LEADER_IS ", {}),
+        ("ERROR: NOT_LEADER LEADER_IS nobody", {}),
+        ("ERROR: NOT_PARTITION_LEADER", {}),
+        ("ERROR: NOT_COORDINATOR host= port=1", {}),
+        ("ERROR: NOT_COORDINATOR host=h port=x", {}),
+        ('{"status":"ERROR","leader":"","error":"NOT_LEADER"}', {}),
+    ],
+)
+def test_who_is_not_the_leader_may_say_who_is(text: str, facts: dict[str, str]) -> None:
+    failure = heard(BATCH, text)
+    assert isinstance(failure, CommandFailed)
+    assert (failure.fault, failure.facts) == (Fault.NOT_LEADER, facts)
+
+
+def test_nothing_but_another_leader_is_a_reason_to_go_elsewhere() -> None:
+    failure = heard(HEARTBEAT, "ERROR: member_not_found member=m group=g host=h port=1 LEADER_IS h:1")
+    assert isinstance(failure, CommandFailed)
+    assert failure.facts == {"member": "m"}
 
 
 @pytest.mark.parametrize(
@@ -571,7 +607,8 @@ def test_an_ack_that_is_an_error_says_which(error: str, fault: Fault) -> None:
         ),
         ("ERROR: GEN_MISMATCH class=fencing retryable=false current=2", Fault.STALE_GENERATION, {"current": 2}),
         ("REBALANCE_REQUIRED", Fault.STALE_GENERATION, {}),
-        ("ERROR: NOT_COORDINATOR host=h port=1", Fault.NOT_LEADER, {}),
+        ("ERROR: malformed_input reason=missing_topic_or_payload", Fault.UNSUPPORTED, {}),
+        ("ERROR: missing_generation command=LEAVE_GROUP", Fault.UNSUPPORTED, {}),
         ("ERROR group_not_found: g", Fault.NO_SUCH_GROUP, {}),
         ("ERROR: topic_not_assigned_to_group expected=7 actual=b", Fault.OTHER_TOPIC, {"expected": "7", "actual": "b"}),
         (
@@ -721,20 +758,22 @@ def sent(command: c.Command, **options: object) -> bytes:
         (c.Ping(), "HELP"),
         (c.FindLeader(), "FIND_COORDINATOR group=default-group"),
         (c.DescribeTopic(ORDERS), "DESCRIBE topic=orders"),
-        (c.Fetch(ORDERS, 1, 5), "CONSUME topic=orders partition=1 offset=5 member=gateway batch=100000"),
         (
-            c.Fetch(ORDERS, 1, c.Next(Group("g"), 5), 10, wait=0.0001),
-            "CONSUME topic=orders partition=1 offset=5 group=g member=gateway batch=10 wait_ms=1",
+            c.Fetch(ORDERS, 1, 5),
+            "CONSUME topic=orders partition=1 offset=5 group=gateway-never-commits member=gateway batch=100000",
         ),
         (
-            c.Follow(ORDERS, 1, c.Next(Group("g"), 5), 10),
-            "STREAM topic=orders partition=1 offset=5 group=g member=gateway batch=10",
+            c.Fetch(ORDERS, 1, c.Next(Group("g")), 10, wait=0.0001),
+            "CONSUME topic=orders partition=1 offset=0 group=g member=gateway batch=10 wait_ms=1",
+        ),
+        (
+            c.Follow(ORDERS, 1, c.Next(Group("g")), 10),
+            "STREAM topic=orders partition=1 offset=0 group=g member=gateway batch=10",
         ),
         (
             c.Follow(ORDERS, 1, c.Next(Group("g")), 8192),
             "STREAM topic=orders partition=1 offset=0 group=g member=gateway",
         ),
-        (c.Follow(ORDERS, 1, 5), "STREAM orders 1 5"),
         (c.CommitOffsets(ORDERS, Group("g"), {0: 1}), "COMMIT orders g 0 1"),
         (
             c.CommitOffsets(ORDERS, Group("g"), {0: 1, 2: 3}, "m", 4),
@@ -762,19 +801,20 @@ ONE = canonical([Record(b"k", b"v", producer=b"p")])
         c.Authenticate("token", "p", "k"),
         c.CreateTopic(ORDERS, 2),
         c.CreateTopic(ORDERS, 2, if_exists=c.IfExists.KEEP),
+        c.CreateTopic(ORDERS, 4, if_exists=c.IfExists.KEEP),
         c.CreateTopic(ORDERS, 2, if_exists=c.IfExists.GROW, id=7),
         c.DescribeTopic(Topic("default", 7)),
         c.DescribeTopic(Topic("other", "orders")),
         c.ListTopics("other"),
         c.FindLeader(ORDERS),
         c.Publish(ORDERS, 0, ONE, create=1),
-        c.Publish(ORDERS, c.Balanced(), ONE),
-        c.Publish(ORDERS, c.ByKey(b"k", "murmur3"), ONE),
-        c.Publish(ORDERS, c.ByKey(b"other", "fnv1a_64"), ONE),
-        c.Publish(ORDERS, c.Balanced(), canonical([Record(None, b"v", producer=b"p")] * 2)),
+        c.Publish(ORDERS, c.Balanced(), canonical([Record(None, b"v", producer=b"p")])),
+        c.Publish(ORDERS, c.ByKey(b"k", "fnv1a_64"), ONE),
         c.Fetch(ORDERS, None, c.Next(Group("g"))),
         c.Fetch(ORDERS, 0, c.First()),
         c.Fetch(ORDERS, 0, c.Next(c.Consumer("x"))),
+        c.Fetch(ORDERS, 0, c.Next(Group("g"), 5)),
+        c.Fetch(ORDERS, 0, c.Next(Group("gateway-never-commits"))),
         c.Fetch(ORDERS, 0, c.Next(Group("g")), commit=True),
         c.Fetch(ORDERS, 0, 0, commit=True, reader=Group("g")),
         c.Fetch(ORDERS, 0, 0, create=1),
@@ -790,6 +830,7 @@ ONE = canonical([Record(b"k", b"v", producer=b"p")])
         c.CreateGroup(ORDERS, "g"),
         c.CreateGroup(ORDERS, "g", 7, c.IfExists.KEEP),
         c.ListGroups("default", "orders"),
+        c.DescribeGroup(Topic("default", 7), "g"),
         c.JoinGroup(ORDERS, "g", "m", c.Heartbeats()),
         c.JoinGroup(ORDERS, "g", "m", c.WhileConnected(), distinct=True),
         c.JoinGroup(ORDERS, "g", "m", c.Heartbeats(), "range", distinct=True),
@@ -798,13 +839,55 @@ ONE = canonical([Record(b"k", b"v", producer=b"p")])
         c.JoinGroup(ORDERS, "g", "m", c.Heartbeats(), distinct=True, existing=True),
         c.Follow(ORDERS, 0, c.First()),
         c.Follow(ORDERS, 0, c.Next(c.Consumer("x"))),
-        c.Follow(ORDERS, 0, 5, max_records=8191),
+        c.Follow(ORDERS, 0, 5),
+        c.Follow(ORDERS, 0, c.Next(Group("g"), 5)),
     ],
 )
 def test_what_the_protocol_has_no_words_for_is_unsupported(command: c.Command) -> None:
     with pytest.raises(CommandFailed) as caught:
         sent(command)
     assert caught.value.fault is Fault.UNSUPPORTED
+
+
+def as_text(command: c.Command) -> bytes:
+    """A Publish that was heard as text, said again."""
+    return DIALECT.encode_request(Request(command, None, Produced("PUBLISH", batched=False)), terms())
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        c.Publish(ORDERS, c.Balanced(), ONE),
+        c.Publish(ORDERS, c.ByKey(b"k", "murmur3"), ONE),
+        c.Publish(ORDERS, c.ByKey(b"other", "fnv1a_64"), ONE),
+        c.Publish(ORDERS, c.Balanced(), canonical([Record(None, b"v", producer=b"p")] * 2)),
+    ],
+)
+def test_a_text_leaves_open_where_a_record_goes_only_as_the_broker_would_choose(command: c.Command) -> None:
+    with pytest.raises(CommandFailed) as caught:
+        as_text(command)
+    assert caught.value.fault is Fault.UNSUPPORTED
+
+
+def test_who_does_not_want_acks_gets_one_from_a_broker() -> None:
+    """A real one answers without offsets, and corrupts the log of a partition that is written to in both ways."""
+    [with_acks, without] = [sent(c.Publish(ORDERS, 0, ONE, acks)) for acks in (Acks.LEADER, Acks.NONE)]
+    assert without == with_acks
+
+
+def test_who_reads_for_nobody_is_not_held_up_by_what_somebody_committed() -> None:
+    for line, kind in (("CONSUME", c.Fetch), ("STREAM", c.Follow)):
+        text = f"{line} topic=orders partition=1 offset=5 group=gateway-never-commits member=gateway batch=10"
+        request = DIALECT.decode_request(enveloped(text), terms())
+        assert isinstance(request, Request)
+        assert isinstance(request.command, kind)
+        assert request.command.start == 5
+        assert DIALECT.encode_request(request, terms()) == enveloped(text)
+
+
+def test_a_read_of_the_seed_is_said_again_as_it_was() -> None:
+    request = Request(c.Follow(ORDERS, 1, 5), None, Consuming("STREAM"))
+    assert DIALECT.encode_request(request, terms()) == enveloped("STREAM orders 1 5")
 
 
 def setting(**said: object) -> c.CreateTopic:
@@ -829,15 +912,11 @@ def publish(**fields: object) -> c.Publish:
         setting(labels={"colour": "red"}),
         c.Publish(ORDERS, 1 << 31, ONE),
         c.Publish(ORDERS, -1, ONE),
-        publish(value=b""),
-        publish(value=b" v"),
-        publish(value=None),
-        publish(producer=b""),
-        publish(producer=b"\xff"),
-        publish(event_type=b"Up"),
+        setting(labels={"partitioner": "dice"}),
+        setting(labels={"replication_factor": "0"}),
+        setting(event_sourcing=True, cleanup="compact"),
+        c.CreateTopic(Topic("default", "a/b"), 1, if_exists=c.IfExists.GROW),
         c.Fetch(ORDERS, 0, -1),
-        c.Follow(ORDERS, 0, 1 << 63),
-        c.Follow(Topic("default", "topic=x"), 0, 0),
         c.Fetch(ORDERS, 0, 1 << 63),
         c.CommitOffsets(Topic("default", "topic=x"), Group("g"), {0: 1}, rising=True),
     ],
@@ -845,6 +924,32 @@ def publish(**fields: object) -> c.Publish:
 def test_what_a_line_cannot_hold_is_unrepresentable(command: c.Command) -> None:
     with pytest.raises(CommandFailed) as caught:
         sent(command)
+    assert caught.value.fault is Fault.UNREPRESENTABLE
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        publish(value=b""),
+        publish(value=b" v"),
+        publish(value=None),
+        publish(producer=b""),
+        publish(producer=b"\xff"),
+        publish(event_type=b"Up"),
+    ],
+)
+def test_what_a_text_cannot_hold_is_unrepresentable(command: c.Command) -> None:
+    with pytest.raises(CommandFailed) as caught:
+        as_text(command)
+    assert caught.value.fault is Fault.UNREPRESENTABLE
+
+
+@pytest.mark.parametrize(
+    "command", [c.Follow(ORDERS, 0, 1 << 63), c.Follow(Topic("default", "topic=x"), 0, 0)], ids=["offset", "topic"]
+)
+def test_what_the_seed_cannot_hold_is_unrepresentable(command: c.Command) -> None:
+    with pytest.raises(CommandFailed) as caught:
+        DIALECT.encode_request(Request(command, None, Consuming("STREAM")), terms())
     assert caught.value.fault is Fault.UNREPRESENTABLE
 
 
@@ -857,7 +962,7 @@ def test_our_client_sends_no_frame_that_no_server_takes() -> None:
 
 def test_a_record_of_another_dialect_may_be_published_as_text() -> None:
     batch = canonical([Record(b"k1", b"hello world", producer=b"p1", epoch=-1, sequence=9)], "iggy")
-    frame = sent(c.Publish(ORDERS, c.ByKey(b"k1", "fnv1a_64"), batch, Acks.NONE))
+    frame = as_text(c.Publish(ORDERS, c.ByKey(b"k1", "fnv1a_64"), batch, Acks.NONE))
     assert frame[6:] == b"PUBLISH topic=orders producerId=p1 acks=0 seqNum=9 epoch=-1 key=k1 message=hello world"
     request = DIALECT.decode_request(frame, terms())
     assert isinstance(request, Request)

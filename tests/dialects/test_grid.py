@@ -131,17 +131,17 @@ def test_what_has_no_words_is_said_so() -> None:
         q.MapPut(M, b"k", b"v", only=q.IfCount(1)),
         q.MapPut(M, b"k", b"01", only=q.IfCount(1)),
         q.MapPut(M, b"k", b"1", 1.0, only=q.IfCount(1)),
+        q.MapPut(M, b"k", b"1", -1.0, only=q.IfCount(1)),
         q.MapRemove(M, b"k", q.IfEquals(b"v")),
         q.MapScan(M, b"a", keys=(b"b",)),
         q.MapScan(M, keys=(b"b",), values=False),
         q.MapScan(M, b"a", values=False),
         q.Publish(M, 1, batch),
-        q.Publish(M, q.ByKey(b"other", "fnv1a_32"), batch),
         q.Publish(M, 0, canonical([Record(), Record()])),
         q.Fetch(M, 1, 0),
         q.Fetch(M, 0, q.First()),
         q.Fetch(M, 0, 0, commit=True),
-        q.Fetch(M, 0, 0, reader=q.Group("g")),
+        q.Fetch(M, None, 0, reader=q.Group("g")),
         q.Follow(M, 0, 0),
         q.LatestOffsets(M, 1),
     ]:
@@ -172,6 +172,8 @@ def test_what_does_not_fit_is_said_so() -> None:
         q.MapGet(M, b""),
         q.MapGet(M, b"k" * 65_536),
         q.MapAdd(M, b"k", 1 << 63),
+        q.MapPut(M, b"k", b"v", -1.0),
+        q.MapScan(M, limit=-1),
     ]:
         assert fault_of(command) is Fault.UNREPRESENTABLE, command
     assert fault_of(q.Ping(), tag=-1) is Fault.UNREPRESENTABLE
@@ -193,8 +195,39 @@ def test_put_may_say_what_was_there_before() -> None:
 
 def test_a_record_goes_to_the_partition_there_is() -> None:
     keyed = canonical([Record(b"k", b"v")])
-    for command in [q.Publish(M, q.Balanced(), keyed), q.Publish(M, q.ByKey(b"k", "fnv1a_32"), keyed)]:
-        assert GRID.encode_request(Request(command, 1), terms()) == frame(0x30, name=b"m", key=b"k", value=b"v")
+    for to in (0, q.Balanced(), q.ByKey(b"k", "fnv1a_32"), q.ByKey(b"other", "murmur3")):
+        data = GRID.encode_request(Request(q.Publish(M, to, keyed), 1), terms())
+        assert data == frame(0x30, name=b"m", key=b"k", value=b"v")
+
+
+def test_the_ends_of_all_partitions_are_the_end_of_the_one_there_is() -> None:
+    request = Request(q.LatestOffsets(M), 1)
+    assert GRID.encode_request(request, terms()) == frame(0x31, name=b"m")
+    assert GRID.decode_reply(request, ok(1, i64(9)), terms()) == r.Offsets(1, (r.PartitionOffsets(0, 0, 9),))
+
+
+def test_a_scan_goes_on_after_the_key_that_was_said() -> None:
+    for command in (q.MapScan(M, b"a"), q.MapScan(M, b"a", 3), q.MapScan(M, None, 3), q.MapScan(M, keys=())):
+        assert decoded(GRID.encode_request(Request(command, 1), terms())) == command
+
+
+def test_who_reads_is_not_told_where_nothing_is_committed() -> None:
+    data = GRID.encode_request(Request(q.Fetch(M, 0, 5, 3, reader=q.Group("g")), 1), terms())
+    assert decoded(data) == q.Fetch(M, 0, 5, 3)
+
+
+def test_a_client_keeps_the_limits_that_the_server_did_not() -> None:
+    said = ok(1, i64(8) + i32(3) + b"".join(i32(1) + value for value in (b"a", b"b", b"c")))
+
+    def offsets(**limits: int) -> list[int]:
+        reply = GRID.decode_reply(Request(q.Fetch(M, 0, 5, **limits), 1), said, terms())
+        assert isinstance(reply, r.Records)
+        assert reply.end == 8
+        return [offset for batch in reply.batches for offset, _, _ in batch.rows()]
+
+    assert offsets() == offsets(max_records=3) == [5, 6, 7]
+    assert offsets(max_records=2) == [5, 6]
+    assert offsets(max_bytes=1) == [5]
 
 
 @pytest.mark.parametrize(("seconds", "millis"), [(0.0004, 1), (0.5, 500), (30.0, 30_000), (1e12, 0xFFFFFFFF * 1000)])
@@ -268,6 +301,22 @@ def test_the_opcode_says_what_failed_where_it_has_one_of_its_own() -> None:
         assert isinstance(outcome, CommandFailed)
         assert outcome.fault is fault
     assert outcome.facts == {"earliest": 7}
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:5701", "grid-2.example.org:5703", "[::1]:5701"])
+def test_a_redirect_says_who_leads(address: str) -> None:
+    outcome = GRID.decode_reply(PING, frame(0x82, value=address.encode(), status=9), terms())
+    assert isinstance(outcome, CommandFailed)
+    assert (outcome.fault, outcome.facts) == (Fault.NOT_LEADER, {"leader": address})
+
+
+@pytest.mark.parametrize(
+    "words", ["", "nobody leads", "10.0.0.5", "a b:1", "h:x", ":1", "h:123456", "h:0", "h:65536", "ü:1"]
+)
+def test_a_redirect_to_nowhere_says_nobody(words: str) -> None:
+    outcome = GRID.decode_reply(PING, frame(0x82, value=words.encode(), status=9), terms())
+    assert isinstance(outcome, CommandFailed)
+    assert (outcome.fault, outcome.detail, outcome.facts) == (Fault.NOT_LEADER, words, {})
 
 
 def test_a_long_explanation_is_cut() -> None:

@@ -266,7 +266,7 @@ def test_the_framing_of_0_11_is_hung_up_on_with_a_sentence_for_the_operator(chun
         q.CommitOffsets(q.Topic(1, 1), q.Group(1), {0: 1}, "me", 3),
         q.FetchOffsets(q.Topic(1, 1), q.Consumer(1)),
         q.Fetch(q.Topic(1, 1), None, 0, reader=q.Consumer(1)),
-        q.Fetch(q.Topic(1, 1), 0, q.Last(3), 5),
+        q.Fetch(q.Topic(1, 1), 0, q.Last(5), 3),
         q.CreateTopic(q.Topic(1, "t"), 1, if_exists=q.IfExists.GROW, id=1),
         q.CreateTopic(q.Topic(1, "t"), 1, q.TopicSettings(idempotent=True), id=1),
         q.Authenticate("kerberos", "me", "secret"),

@@ -125,7 +125,7 @@ def msg(topic: r.TopicDescription, stream: str) -> r.TopicDescription:
 
 def test_the_default_stream_is_there_beside_the_ones_that_clients_number(node: Node) -> None:
     speaker = Speaker(node, "g0")
-    assert speaker.ask(q.CreateNamespace("first", 1)) == r.Done()
+    assert speaker.ask(q.CreateNamespace("first", 1)) == r.NamespaceDescription(1, "first", 0, 0, 0, 0)
     streams = speaker.ask(q.ListNamespaces())
     assert isinstance(streams, r.Namespaces)
     assert [(at.id, at.name) for at in streams.namespaces] == [(1, "first"), (0xFFFFFFFF, "default")]
@@ -155,12 +155,13 @@ def test_asking_about_what_is_missing_is_no_error_since_0_5(speaker: Speaker) ->
 
 
 def test_partitions_come_and_go(speaker: Speaker) -> None:
-    assert speaker.ask(q.CreatePartitions(TOPIC, 2)) == r.Done()
-    assert speaker.ask(q.DeletePartitions(TOPIC, 4)) == r.Done()
+    untold = r.TopicDescription("shop", "orders", 0, 0, q.TopicSettings(), ())
+    assert speaker.ask(q.CreatePartitions(TOPIC, 2)) == untold
+    assert speaker.ask(q.DeletePartitions(TOPIC, 4)) == untold
     topic = speaker.ask(q.DescribeTopic(TOPIC))
     assert isinstance(topic, r.TopicDescription)
     assert len(topic.partitions) == 1
-    assert speaker.ask(q.DeletePartitions(TOPIC, 100)) == r.Done()
+    assert speaker.ask(q.DeletePartitions(TOPIC, 100)) == untold
     assert speaker.fault(q.Publish(TOPIC, q.Balanced(), canonical([Record(value=b"v")]))) == (
         Fault.NO_SUCH_PARTITION,
         3008,
@@ -185,7 +186,7 @@ def test_the_limits_of_a_topic_come_back_as_they_were_set(node: Node, generation
 def test_messages_are_polled_as_they_were_sent(speaker: Speaker) -> None:
     headers = (Header(b"color", b"red", HeaderKind.TEXT), Header(b"n", (5).to_bytes(4, "little"), HeaderKind.UINT32))
     records = [Record(value=b"one", headers=headers, id=bytes(15) + b"\7"), Record(value=b"two" * 9, id=b"\1" * 16)]
-    assert speaker.ask(q.Publish(TOPIC, 1, canonical(records))) == r.Done()
+    assert speaker.ask(q.Publish(TOPIC, 1, canonical(records))) == r.Published(1, 0, 0), "the offsets are not said"
     polled = speaker.poll(1)
     got = [record for batch in polled.batches for record in batch.records()]
     assert [(at.value, at.headers, at.id) for at in got] == [(at.value, at.headers, at.id) for at in records]
@@ -250,7 +251,10 @@ def test_a_balanced_batch_stays_whole_and_the_next_goes_on(speaker: Speaker) -> 
     assert all(len(speaker.values(at)) == 2 for at in range(3))
 
 
-def test_wrong_polls_and_sends_are_told_so(speaker: Speaker) -> None:
+def test_wrong_polls_and_sends_are_told_so(speaker: Speaker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "gateway.dialects.iggy.messages.check_limits", lambda *said: None
+    )  # a client that does not look
     assert speaker.fault(q.Publish(TOPIC, 3, canonical([Record(value=b"v")]))) == (Fault.NO_SUCH_PARTITION, 3007)
     assert speaker.fault(q.Fetch(TOPIC, 3, 0, 1, reader=ME)) == (Fault.NO_SUCH_PARTITION, 3007)
     assert speaker.fault(q.Publish(TOPIC, 0, canonical([Record(value=b"")]))) == (Fault.EMPTY_BATCH, 4024)
@@ -310,7 +314,7 @@ def join(speaker: Speaker, create: bool = False) -> None:
         name = "5" if speaker.generation == "g0" else "team"
         id = None if speaker.generation in ("g2b", "g2c") else TEAM
         speaker.ask(q.CreateGroup(TOPIC, name, id))
-    assert speaker.ask(q.JoinGroup(TOPIC, TEAM, "", q.WhileConnected(), existing=True)) == r.Done()
+    assert speaker.ask(q.JoinGroup(TOPIC, TEAM, "", q.WhileConnected(), existing=True)) == r.Joined("", 0, ())
 
 
 @pytest.mark.parametrize("generation", ["g0", "g1a", "g1b", "g2a"])
@@ -345,7 +349,7 @@ def test_a_member_leaves_once(speaker: Speaker) -> None:
     else:
         group = TEAM
         speaker.ask(q.CreateGroup(TOPIC, "5" if speaker.generation == "g0" else "team", TEAM))
-    assert speaker.ask(q.JoinGroup(TOPIC, group, "", q.WhileConnected(), existing=True)) == r.Done()
+    assert speaker.ask(q.JoinGroup(TOPIC, group, "", q.WhileConnected(), existing=True)) == r.Joined("", 0, ())
     assert speaker.ask(q.LeaveGroup(TOPIC, group, "")) == r.Done()
     stranger = 5002 if speaker.generation == "g0" else 5006
     assert speaker.fault(q.LeaveGroup(TOPIC, group, "")) == (Fault.NOT_A_MEMBER, stranger)
@@ -429,10 +433,18 @@ def test_the_node_counts_what_it_has(speaker: Speaker) -> None:
     assert node.process.host
 
 
-def test_the_cluster_is_this_node(speaker: Speaker) -> None:
-    leader = speaker.ask(q.FindLeader())
+@pytest.mark.parametrize("generation", ["g2b", "g2c"])
+def test_the_cluster_is_this_node(node: Node, generation: str) -> None:
+    leader = Speaker(node, generation).ask(q.FindLeader())
     assert isinstance(leader, r.Leader)
     assert leader.address.rpartition(":")[2].isdigit()
+
+
+def test_who_asks_for_the_cluster_before_clients_did_is_told_too(speaker: Speaker) -> None:
+    speaker.peer.send(bytes.fromhex("040000000c000000"))
+    status, size = struct.unpack_from("<II", answer := speaker.peer.read())
+    assert (status, size) == (0, len(answer) - 8)
+    assert b"gateway" in answer
 
 
 # -- where a login is required

@@ -17,10 +17,10 @@ from gateway.dialects.mlog import DIALECT, replication
 from gateway.dialects.mlog import fields as m
 from gateway.dialects.mlog import metadata as events
 from gateway.dialects.mlog.answers import fitting
-from gateway.dialects.mlog.asking import UNCOMMITTED
 from gateway.dialects.mlog.coding import CODINGS, JSON, PROTOBUF, Coding
 from gateway.dialects.mlog.faults import CODES, RECONNECT, failure_of, should_reconnect
 from gateway.dialects.mlog.replication import Row
+from gateway.dialects.mlog.requests import NOBODY
 from gateway.dialects.mlog.terms import MAX_FRAME, MAX_PAYLOAD, Asked, MlogSettings
 from gateway.dialects.mlog.wire import (
     decode_push,
@@ -74,11 +74,62 @@ def test_one_record_is_produced_alone_and_an_empty_one_in_a_batch() -> None:
 def test_where_nobody_commits_offset_0_is_the_first() -> None:
     number, payload = asked(q.Fetch(TOPIC, 0, 0))
     assert (number, m.MESSAGES[number]) == (8, m.FetchBatchRequest)
-    assert JSON.read(payload, m.FetchBatchRequest) == m.FetchBatchRequest("orders", UNCOMMITTED, 0, 500)
+    assert JSON.read(payload, m.FetchBatchRequest) == m.FetchBatchRequest("orders", NOBODY, 0, 500)
     _, payload = asked(q.Fetch(TOPIC, 0, q.Next(GROUP), 7))
     assert JSON.read(payload, m.FetchBatchRequest) == m.FetchBatchRequest("orders", "billing", 0, 7)
     _, payload = asked(q.Fetch(TOPIC, 0, 5, 70_000, reader=GROUP))
-    assert JSON.read(payload, m.FetchBatchRequest) == m.FetchBatchRequest("orders", "billing", 5, 10_000)
+    assert JSON.read(payload, m.FetchBatchRequest) == m.FetchBatchRequest("orders", "billing", 5, 500)
+
+
+@pytest.mark.parametrize("start", [0, 1, q.MAX_OFFSET])
+@pytest.mark.parametrize("reader", [None, q.Consumer(7)])
+def test_an_offset_that_nobody_reads_from_is_itself_at_the_other_end(start: int, reader: q.Reader | None) -> None:
+    heard = decode_request(encode_request(Request(q.Fetch(TOPIC, 0, start, 10, reader=reader)), terms()), terms())
+    assert isinstance(heard, Request)
+    assert heard.command == q.Fetch(TOPIC, 0, start, 10, 3 << 20)
+
+
+def test_who_does_not_want_acks_gets_one_from_a_server() -> None:
+    """The project's own stores the record, and answers that it did not."""
+    _, payload = asked(q.Publish(TOPIC, 0, canonical([Record(value=b"hi")]), q.Acks.NONE))
+    assert payload == b'{"Topic":"orders","Value":"aGk=","Acks":1}'
+    said = Request(q.Publish(TOPIC, 0, canonical([Record(value=b"hi")]), q.Acks.NONE), None, Asked(JSON, m.PRODUCE))
+    assert encode_request(said, terms())[6:] == b'{"Topic":"orders","Value":"aGk=","Acks":0}'
+
+
+def test_a_count_that_somebody_said_is_said_again() -> None:
+    said = Request(q.Fetch(TOPIC, 0, 5, 70_000), None, Asked(JSON, m.FETCH_BATCH))
+    assert JSON.read(encode_request(said, terms())[6:], m.FetchBatchRequest).max_count == 10_000
+
+
+def test_a_server_whose_offset_0_is_0_is_not_asked_what_comes_next() -> None:
+    with pytest.raises(CommandFailed) as caught:
+        asked(q.Fetch(TOPIC, 0, q.Next(GROUP)), fetch_zero_is_committed=False)
+    assert caught.value.fault is Fault.UNSUPPORTED
+
+
+@codings
+@pytest.mark.parametrize("subject", [TOPIC, None])
+def test_an_empty_address_is_not_where_a_leader_is(coding: Coding, subject: q.Topic | None) -> None:
+    """To whoever asked us it would be here."""
+    number = m.FIND_RAFT_LEADER if subject is None else m.FIND_TOPIC_LEADER
+    request = Request(q.FindLeader(subject), None, Asked(coding, number))
+    outcome = decode_reply(request, framed(number + 1, coding.write(m.MESSAGES[number + 1]())), terms())
+    assert isinstance(outcome, CommandFailed)
+    assert outcome.fault is Fault.UNAVAILABLE
+
+
+def test_no_failure_says_where_the_leader_is() -> None:
+    """It has no place for that: FindTopicLeader and FindRaftLeader are asked."""
+    for code in range(17):
+        assert "leader" not in failure_of(code, "topic orders: leader is node-2 at 10.0.0.2:9094").facts
+    assert failure_of(4, "not the leader").fault is Fault.NOT_LEADER
+
+
+def test_nothing_is_sent_where_there_is_nothing_to_write() -> None:
+    with pytest.raises(CommandFailed) as caught:
+        asked(q.Publish(TOPIC, 0, canonical([])))
+    assert caught.value.fault is Fault.EMPTY_BATCH
 
 
 def test_our_client_speaks_protobuf_where_it_is_told_to() -> None:
@@ -90,7 +141,7 @@ SILENT: list[q.Command] = [
     q.Ping(),
     q.Describe(),
     q.Publish(TOPIC, 1, canonical([Record(value=b"v")])),
-    q.Publish(TOPIC, 0, canonical([])),
+    q.Publish(TOPIC, 0, canonical([Record(value=b"v")]), create=1),
     q.Publish(q.Topic("other", "orders"), 0, canonical([Record(value=b"v")])),
     q.Publish(q.Topic("default", 7), 0, canonical([Record(value=b"v")])),
     q.Fetch(TOPIC, 1, 0),
@@ -99,8 +150,11 @@ SILENT: list[q.Command] = [
     q.Fetch(TOPIC, 0, q.Last(3)),
     q.Fetch(TOPIC, 0, q.Next(GROUP, 3)),
     q.Fetch(TOPIC, 0, q.Next(q.Consumer(7))),
+    q.Fetch(TOPIC, 0, q.Next(q.Group(NOBODY))),
     q.Fetch(TOPIC, 0, q.Next(GROUP), commit=True),
+    q.Fetch(TOPIC, 0, 0, create=1),
     q.Follow(TOPIC, 0, 0),
+    q.CommitOffsets(TOPIC, q.Group(NOBODY), {0: 5}),
     q.CommitOffsets(TOPIC, GROUP, {1: 5}),
     q.CommitOffsets(TOPIC, GROUP, {0: 5, 1: 5}),
     q.CommitOffsets(TOPIC, GROUP, {}),

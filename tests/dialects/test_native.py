@@ -136,10 +136,15 @@ def test_a_push_arrives_as_it_was(batch: RecordBatch) -> None:
 
 
 def test_what_msgpack_cannot_carry_is_said() -> None:
-    for command in (c.Heartbeat(ORDERS, "g", "m", 1 << 64), c.CreateNamespace("\ud800")):
-        with pytest.raises(CommandFailed) as caught:
-            DIALECT.encode_request(Request(command, 1), terms())
-        assert caught.value.fault is Fault.UNREPRESENTABLE
+    with pytest.raises(CommandFailed) as caught:
+        DIALECT.encode_request(Request(c.CreateNamespace("\ud800"), 1), terms())
+    assert caught.value.fault is Fault.UNREPRESENTABLE
+
+
+def test_a_batch_of_nothing_is_not_sent() -> None:
+    with pytest.raises(CommandFailed) as caught:
+        DIALECT.encode_request(Request(c.Publish(ORDERS, 0, canonical([])), 1), terms())
+    assert caught.value.fault is Fault.EMPTY_BATCH
 
 
 # -- the vocabulary
@@ -334,11 +339,15 @@ def test_specification_and_fast_path_agree_on_changed_records(records: list[Reco
     ],
     ids=repr,
 )
-def test_a_number_out_of_range_is_refused_with_its_tag(command: c.Command) -> None:
-    sent = DIALECT.encode_request(Request(command, 9), terms())
+def test_a_number_out_of_range_is_refused_with_its_tag_and_our_client_does_not_send_it(command: c.Command) -> None:
+    body = msgspec.msgpack.encode((9, command), enc_hook=lambda encoding: encoding.name)
+    sent = len(body).to_bytes(4, "big") + body
     refusal = refused(sent)
     assert (refusal.failure.fault, refusal.tag, refusal.closing) == (Fault.INVALID_ARGUMENT, 9, False)
     assert spec.parse_request(sent) is None
+    with pytest.raises(CommandFailed) as caught:
+        DIALECT.encode_request(Request(command, 9), terms())
+    assert caught.value.fault is Fault.INVALID_ARGUMENT
 
 
 @pytest.mark.parametrize(

@@ -613,7 +613,6 @@ def test_a_client_keeps_the_limits_that_the_wire_cannot_say() -> None:
     [
         Ping(),
         publish(Record(b"k", b"v"), to=0),
-        publish(Record(None, b"v"), to=Balanced()),
         publish(Record(b"k", b"v"), to=ByKey(b"other", "fnv1a_32")),
         Publish(ORDERS, ByKey(b"", "fnv1a_32"), canonical([Record(), Record()])),
         Publish(Topic("elsewhere", "orders"), ByKey(b"", "fnv1a_32"), canonical([Record()])),
@@ -624,6 +623,7 @@ def test_a_client_keeps_the_limits_that_the_wire_cannot_say() -> None:
         Fetch(ORDERS, 0, 0, commit=True, reader=Group("g")),
         JoinGroup(ORDERS, "g", "c", WhileConnected()),
         JoinGroup(ORDERS, "g", "c", Heartbeats(), distinct=True),
+        JoinGroup(ORDERS, "g", "c", Heartbeats(), existing=True),
         JoinGroup(ORDERS, "g", "c", Heartbeats(), "sticky"),
         JoinGroup(ORDERS, 7, "c", Heartbeats()),
         LeaveGroup(ORDERS, "g", "c"),
@@ -657,6 +657,10 @@ def test_what_v1_has_no_words_for_is_unsupported(command: Command) -> None:
         Fetch(ORDERS, -1, 0),
         Fetch(ORDERS, 0, 2**63),
         JoinGroup(ORDERS, "g", "", Heartbeats()),
+        SyncGroup(ORDERS, "g", "c", -1),
+        Heartbeat(ORDERS, "g", "c", -1),
+        CommitOffsets(ORDERS, Group("g"), {0: 1}, "c", -1),
+        CommitOffsets(ORDERS, Group("g"), {0: 1}, "c", 2**63 - 1),
     ],
 )
 def test_what_a_line_cannot_hold_is_unrepresentable(command: Command) -> None:
@@ -674,6 +678,14 @@ def test_a_line_at_which_the_server_would_hang_up_is_not_sent() -> None:
     room = 65_536 - len(b"V1|1|PRODUCE|orders k:\n")
     assert len(DIALECT.encode_request(Request(publish(Record(b"k", b"v" * room)), "1"), TERMS)) == 65_536
     assert fault_of(publish(Record(b"k", b"v" * (room + 1)))) is Fault.TOO_LARGE
+
+
+@pytest.mark.parametrize("key", [b"k", None])
+def test_a_record_that_may_go_anywhere_goes_where_its_key_does(key: bytes | None) -> None:
+    """A V1 server has no other way to choose."""
+    line = DIALECT.encode_request(Request(publish(Record(key, b"v"), to=Balanced()), "1"), TERMS)
+    assert line == b"V1|1|PRODUCE|orders %b:v\n" % (key or b"")
+    assert decoded(line) == publish(Record(key, b"v"))
 
 
 RICH = Record(b"k", None, (Header(b"h", b"1"),), event_type=b"paid", expiry=5)

@@ -16,6 +16,7 @@ from gateway.dialects.cursus.layout import CURSUS_V1
 from gateway.dialects.cursus.pushing import decode_push, encode_push
 from gateway.dialects.cursus.session import CursusListener
 from gateway.dialects.cursus.terms import MAX_FRAME, CursusSettings, CursusTerms
+from gateway.dialects.cursus.upstream import UPSTREAM
 from gateway.dialects.cursus.wire import decode_reply, decode_request, encode_reply, encode_request, measure
 from gateway.dialects.dialect import Dialect
 
@@ -39,4 +40,5 @@ DIALECT = Dialect(
     faults=CODES,
     encodings=(CURSUS_V1,),
     fidelity=FIDELITY,
+    upstream=UPSTREAM,
 )

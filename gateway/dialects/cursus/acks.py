@@ -7,6 +7,7 @@ from typing import cast
 import msgspec
 
 from gateway.core.commands import Acks, Publish
+from gateway.core.faults import CommandFailed, Fault
 from gateway.core.replies import Outcome, Published
 from gateway.dialects.cursus.errors import failure_of
 from gateway.dialects.cursus.terms import Produced
@@ -57,6 +58,7 @@ class _HeardAck(msgspec.Struct):
     last_offset: int = 0
     seq_start: int = 0
     seq_end: int = 0
+    leader: str = ""
     error: str = ""
 
 
@@ -66,15 +68,27 @@ _decode = msgspec.json.Decoder(_HeardAck).decode
 def read_ack(command: Publish, text: str) -> Outcome:
     """What an ack says to a Publish.
 
-    PARTIAL says how far it got by seq_end; `OK` alone, to acks=0, says nothing of offsets.  Raises ValueError.
+    PARTIAL says how far it got by seq_end, and is a failure unless that is all; `OK` alone, to acks=0, says nothing of
+    offsets.  Raises ValueError.
     """
     partition = command.to if isinstance(command.to, int) else 0
     if text == "OK":
         return Published(partition, 0, 0)
     ack = _decode(text)
     if ack.status == "ERROR":
-        return failure_of(ack.error)
+        return _failed(ack)
     if ack.status not in ("OK", "PARTIAL"):
         raise ValueError(f"status {ack.status}")
-    stored = command.batch.count if ack.status == "OK" else ack.seq_end - ack.seq_start + 1
-    return Published(partition, max(ack.last_offset - stored + 1, 0), ack.last_offset)
+    count = command.batch.count
+    stored = count if ack.status == "OK" else ack.seq_end - ack.seq_start + 1
+    if stored < count:
+        return CommandFailed(Fault.UNAVAILABLE, f"{stored} of {count} records were stored, up to {ack.last_offset}")
+    return Published(partition, max(ack.last_offset - count + 1, 0), ack.last_offset)
+
+
+def _failed(ack: _HeardAck) -> CommandFailed:
+    """The leader has a place of its own in an ack."""
+    failure = failure_of(ack.error)
+    if failure.fault is Fault.NOT_LEADER and ack.leader:
+        failure.facts.setdefault("leader", ack.leader)
+    return failure

@@ -4,20 +4,15 @@ Text goes out as the Java and Python clients send it: in an envelope with the em
 `admin`; batches bare.  Raises CommandFailed: UNSUPPORTED for what the protocol has no words for, UNREPRESENTABLE for a
 name or a number that a line cannot hold.
 
-Not said, since the server has no ear for it: the size of a read in bytes, the time after which a member that is silent
-is dropped (10 s), that a commit may go backwards and that a group may have several topics (both are refused, aloud).  A
-real broker remembers where each of its
-connections reads a partition and heeds the `offset` of the first CONSUME only: read every time on a new connection.
+What is about records is in saying.py; what upstream.py says is not said, is not said here.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 from gateway.core.commands import (
     Authenticate,
-    ByKey,
     Command,
     CommitOffsets,
     CreateGroup,
@@ -37,23 +32,19 @@ from gateway.core.commands import (
     LeaveGroup,
     ListGroups,
     ListTopics,
-    Next,
     Ping,
     Publish,
     SyncGroup,
     TopicSettings,
 )
 from gateway.core.faults import CommandFailed, Fault
-from gateway.core.records import MAX_RECORDS, Record
-from gateway.dialects.cursus.acks import said_of
 from gateway.dialects.cursus.answers import word_of
-from gateway.dialects.cursus.batch import SAID, write_batch
-from gateway.dialects.cursus.converting import encode
-from gateway.dialects.cursus.exchange import DEFAULT_GROUP, DEFAULT_RECORDS
+from gateway.dialects.cursus.exchange import DEFAULT_GROUP
 from gateway.dialects.cursus.naming import (
     check_namespace,
     digits,
     group_token,
+    in_order,
     name_token,
     on_topic,
     token,
@@ -61,22 +52,18 @@ from gateway.dialects.cursus.naming import (
     unsupported,
     who_words,
 )
-from gateway.dialects.cursus.terms import Consuming, CursusTerms, Negotiation, Seeking
-from gateway.dialects.cursus.text import BLANKS, KEYS
-from gateway.dialects.cursus.topics import CLEANUPS, DEFAULT_PARTITIONS, HOUR, LABELS
+from gateway.dialects.cursus.saying import fetched, followed, published
+from gateway.dialects.cursus.terms import CursusTerms, Negotiation, Seeking
+from gateway.dialects.cursus.text import Line
+from gateway.dialects.cursus.topics import CLEANUPS, DEFAULT_PARTITIONS, HOUR, LABELS, read_create
 from gateway.dialects.dialect import Request
-
-MEMBER = "gateway"
-"""Who our client says it is where somebody has to be named and nobody looks."""
-
-_MAX_PARTITION = (1 << 31) - 1
 
 
 def write_request(request: Request, terms: CursusTerms) -> bytes:
     """The payload of the frame that asks."""
     command = request.command
     if isinstance(command, Publish):
-        return _published(request, command, terms)
+        return published(request, command, terms)
     write = _WRITE.get(type(command))
     if write is None:
         raise unsupported(type(command).__name__)
@@ -85,88 +72,7 @@ def write_request(request: Request, terms: CursusTerms) -> bytes:
     return (b"\0\5admin" if word == "CREATE" else b"\0\0") + line
 
 
-# -- records
-
-
-def _published(request: Request, command: Publish, terms: CursusTerms) -> bytes:
-    if command.create:
-        raise unsupported("making a topic by writing to it")
-    topic_token(command.topic, terms)
-    said = said_of(request)
-    if isinstance(command.to, int) and said.batched:
-        if not 0 <= command.to <= _MAX_PARTITION:
-            raise CommandFailed(Fault.UNREPRESENTABLE, f"partition {command.to}")
-        return write_batch(command, command.to, said, terms.losses)
-    return b"\0\0PUBLISH " + _one_record(command, said.idempotent, terms)
-
-
-def _one_record(command: Publish, idempotent: bool, terms: CursusTerms) -> bytes:
-    """The arguments of a PUBLISH: how to leave the choice of a partition to the server."""
-    if command.batch.count != 1:
-        raise unsupported("leaving the partition of several records open")
-    [record] = command.batch.records()
-    key = record.key or b""
-    if isinstance(command.to, ByKey) and (command.to.partitioner, command.to.key) != ("fnv1a_64", key):
-        raise unsupported("a partition but by FNV-1a-64 of the record's key")
-    if key and not isinstance(command.to, int | ByKey):
-        raise unsupported("a record with a key but no matter where")
-    value = record.value or b""
-    if not value or value.strip(BLANKS) != value:
-        raise CommandFailed(Fault.UNREPRESENTABLE, "a value that is empty or has blanks at its ends")
-    parts = [on_topic(command.topic, terms).encode(), b"producerId=" + _octets(record.producer, "producer id")]
-    parts.append(b"acks=" + SAID[command.acks])
-    if isinstance(command.to, int):
-        parts.append(b"partition=%d" % command.to)
-    parts += [b"seqNum=%d" % record.sequence] if record.sequence else []
-    parts += [b"epoch=%d" % record.epoch] if record.epoch else []
-    parts += [b"key=" + _octets(key, "key")] if key else []
-    parts += [b"isIdempotent=true"] if idempotent else []
-    encode([(0, record)], command.batch.origin, terms.losses)  # counts what is lost, and refuses what is too long
-    _check_plain(record)
-    return b" ".join((*parts, b"message=" + value))
-
-
-def _check_plain(record: Record) -> None:
-    if record.event_type or record.schema_version or record.aggregate_version or record.metadata:
-        raise CommandFailed(Fault.UNREPRESENTABLE, "an event in a PUBLISH")
-
-
-def _octets(value: bytes, what: str) -> bytes:
-    try:
-        return token(value.decode(), what).encode()
-    except UnicodeDecodeError:
-        raise CommandFailed(Fault.UNREPRESENTABLE, f"a {what} that is no text") from None
-
-
-def _fetch(request: Request, command: Fetch, terms: CursusTerms) -> list[str]:
-    if command.partition is None or command.commit or command.create:
-        raise unsupported("a Fetch but of one partition, without commit")
-    if not isinstance(command.start, int | Next):
-        raise unsupported("a Fetch but from an offset")
-    parts = _reading(request, command, command.partition, command.start, terms)
-    return [*parts, f"wait_ms={math.ceil(command.wait * 1000)}"] if command.wait else parts
-
-
-def _follow(request: Request, command: Follow, terms: CursusTerms) -> list[str]:
-    """Without a group in the seed's form, which the real broker does not know, and which cannot ask for less."""
-    if isinstance(command.start, Next):
-        return _reading(request, command, command.partition, command.start, terms)
-    if not isinstance(command.start, int) or 0 < command.max_records < DEFAULT_RECORDS:
-        raise unsupported("a Follow but from an offset, and without a group in less than 8192 records at a time")
-    return _in_order(topic_token(command.topic, terms), digits(command.partition), digits(command.start))
-
-
-def _reading(
-    request: Request, command: Fetch | Follow, partition: int, start: int | Next, terms: CursusTerms
-) -> list[str]:
-    group, offset = ([], start) if isinstance(start, int) else ([f"group={group_token(start.reader)}"], start.floor)
-    said = request.context if isinstance(request.context, Consuming) else Consuming("")
-    parts = [on_topic(command.topic, terms), f"partition={digits(partition)}", f"offset={digits(offset)}", *group]
-    parts += [] if said.generation is None else [f"generation={said.generation}"]
-    parts.append(f"member={token(said.member or MEMBER, 'member')}")
-    if command.max_records != DEFAULT_RECORDS:
-        parts.append(f"batch={min(command.max_records or MAX_RECORDS, MAX_RECORDS)}")
-    return parts
+# -- topics
 
 
 def _latest(request: Request, command: LatestOffsets, terms: CursusTerms) -> list[str]:
@@ -174,19 +80,20 @@ def _latest(request: Request, command: LatestOffsets, terms: CursusTerms) -> lis
     return [on_topic(command.topic, terms), *where]
 
 
-# -- topics
-
-
 def _create(request: Request, command: CreateTopic, terms: CursusTerms) -> list[str]:
     if command.id is not None:
         raise unsupported("choosing the id of a topic")
-    if command.if_exists is IfExists.KEEP and command.partitions == DEFAULT_PARTITIONS:
-        return [on_topic(command.topic, terms), *_settings(command.settings)]
+    count = [f"partitions={digits(command.partitions)}"]
     if command.if_exists is not IfExists.GROW:
-        raise unsupported("making a topic that must not be there, or must not grow")
-    if command.partitions < 1:
-        raise CommandFailed(Fault.UNREPRESENTABLE, "a topic without partitions")
-    return [on_topic(command.topic, terms), f"partitions={digits(command.partitions)}", *_settings(command.settings)]
+        if request.context is None or (command.if_exists, command.partitions) != (IfExists.KEEP, DEFAULT_PARTITIONS):
+            raise unsupported("making a topic that must not be there, or must not grow")
+        count = []  # as it was read; the real broker makes such a topic grow to 4 all the same
+    words = [on_topic(command.topic, terms), *count, *_settings(command.settings)]
+    try:
+        read_create(Line("CREATE", " ".join(words).encode()))
+    except CommandFailed as refusal:
+        raise CommandFailed(Fault.UNREPRESENTABLE, f"what CREATE refuses: {refusal.detail}") from refusal
+    return words
 
 
 def _settings(settings: TopicSettings) -> list[str]:
@@ -246,6 +153,8 @@ def _groups(request: Request, command: ListGroups, terms: CursusTerms) -> list[s
 def _status(request: Request, command: DescribeGroup, terms: CursusTerms) -> list[str]:
     """A topic is not said: a Cursus group has one, and it is compared with the answer's."""
     check_namespace(command.topic.namespace, terms)
+    if isinstance(command.topic.name, int):
+        raise unsupported("a topic by id")
     return [f"group={name_token(command.group, 'group')}"]
 
 
@@ -262,19 +171,13 @@ def _commit(request: Request, command: CommitOffsets, terms: CursusTerms) -> lis
     if word != "BATCH_COMMIT" and len(entries) != 1:
         raise unsupported("a commit of several partitions without a member")
     if command.member is None:  # the seed's form, which the real broker does not know
-        return _in_order(topic_token(command.topic, terms), group, *entries[0])
+        return in_order(topic_token(command.topic, terms), group, *entries[0])
     fence = [f"generation={command.generation}", f"member={token(command.member, 'member')}"]
     if word == "BATCH_COMMIT":
         payload = ",".join(f"P{partition}:{offset}" for partition, offset in entries)
         return [on_topic(command.topic, terms), f"group={group}", *reversed(fence), payload]
     [(partition, offset)] = entries
     return [on_topic(command.topic, terms), f"partition={partition}", f"group={group}", f"offset={offset}", *fence]
-
-
-def _in_order(*values: str) -> list[str]:
-    if any(value.partition("=")[0].encode() in KEYS and "=" in value for value in values):
-        raise CommandFailed(Fault.UNREPRESENTABLE, "a name that looks like an argument")
-    return list(values)
 
 
 def _fetch_offset(request: Request, command: FetchOffsets, terms: CursusTerms) -> list[str]:
@@ -304,7 +207,7 @@ def _authenticate(request: Request, command: Authenticate, terms: CursusTerms) -
 
 def _coordinator(request: Request, command: FindLeader, terms: CursusTerms) -> list[str]:
     if command.subject is not None:
-        raise unsupported("the leader of a topic apart from its METADATA")
+        raise unsupported("the leader of a topic: each of its partitions has one")
     said = request.context if isinstance(request.context, Seeking) else Seeking("FIND_COORDINATOR", key=DEFAULT_GROUP)
     return [f"{'group' if said.kind == 'group' else 'transactional_id'}={token(said.key, 'key')}"]
 
@@ -316,8 +219,8 @@ _WRITE: dict[type[Command], Callable[..., list[str]]] = {
     DeleteTopic: _one_topic,
     ListTopics: _list,
     DescribeTopic: _one_topic,
-    Fetch: _fetch,
-    Follow: _follow,
+    Fetch: fetched,
+    Follow: followed,
     LatestOffsets: _latest,
     CommitOffsets: _commit,
     FetchOffsets: _fetch_offset,
@@ -330,3 +233,6 @@ _WRITE: dict[type[Command], Callable[..., list[str]]] = {
     LeaveGroup: _membership,
     FindLeader: _coordinator,
 }
+
+SAYABLE = frozenset({Publish, *_WRITE})
+"""Kinds of commands that there are words for."""

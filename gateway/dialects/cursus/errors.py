@@ -15,7 +15,7 @@ _FAULTS |= {
     for fault, codes in {
         Fault.MALFORMED: "decode_failed batch_decode_failed empty_command",
         Fault.UNSUPPORTED: "unknown_command distribution_not_enabled distribution_required UNSUPPORTED_FEATURE"
-        " UNSUPPORTED_PROTOCOL_VERSION",
+        " UNSUPPORTED_PROTOCOL_VERSION missing_generation",
         Fault.INVALID_ARGUMENT: "duplicate_partition",
         Fault.NOT_LEADER: "NOT_COORDINATOR NOT_PARTITION_LEADER STALE_LEADER_EPOCH",
         Fault.STALE_EPOCH: "producer_fenced",
@@ -59,6 +59,7 @@ _REASONS = [
             Fault.OFFSET_REGRESSION,
         ),
         (r"group '.*' not found", Fault.NO_SUCH_GROUP),
+        (r"^missing_topic_or_payload$", Fault.UNSUPPORTED),  # a word in an envelope that the broker does not know
         (r"invalid group or member name", Fault.INVALID_NAME),
     )
 ]
@@ -85,7 +86,7 @@ def failure_of(text: str) -> CommandFailed:
     """An error as a fault with its facts; INTERNAL, with the whole text as detail, if its code is not known.
 
     Brokers of April 2026 have `ERROR code: ...`, which is read too; and so is the end of a stream, of which `reason`
-    and the next `offset` are facts.
+    and the next `offset` are facts.  Who is not the leader says who is: the fact `leader`, `host:port`.
     """
     if text.startswith(CONTROL):
         return _end(text)
@@ -96,7 +97,20 @@ def failure_of(text: str) -> CommandFailed:
     if by_reason is not None:
         return by_reason
     fault = _FAULTS.get(code) or _fault_of_kind(code)
-    return CommandFailed(fault, text, **_facts(fields))
+    leader = _leader(text, fields) if fault is Fault.NOT_LEADER else {}
+    return CommandFailed(fault, text, **leader, **_facts(fields))
+
+
+_LEADER_IS = re.compile(r"\bLEADER_IS (\S+:[0-9]{1,5})(?!\S)")
+
+
+def _leader(text: str, fields: Mapping[str, str]) -> dict[str, Fact]:
+    """A partition's leader is said as an address, a coordinator in two fields.  Nobody is said as an empty address."""
+    found = _LEADER_IS.search(text)
+    if found:
+        return {"leader": found[1]}
+    host, port = fields.get("host", ""), fields.get("port", "")
+    return {"leader": f"{host}:{port}"} if host and re.fullmatch(r"[0-9]{1,5}", port) else {}
 
 
 def _end(text: str) -> CommandFailed:

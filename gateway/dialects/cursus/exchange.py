@@ -14,6 +14,10 @@ from gateway.dialects.cursus.topics import topic_of
 from gateway.dialects.dialect import Losses, Request
 
 DEFAULT_GROUP = "default-group"
+NOBODY = "gateway-never-commits"
+"""OUR: the group of our client where it reads for none.  Without `group` the real broker takes DEFAULT_GROUP, whose
+commits would have a say in where it reads; a group that never commits has none.  To us who names it has no group."""
+
 DEFAULT_RECORDS = 8192
 """In the answer to a CONSUME, or in a push, without `batch`."""
 
@@ -60,9 +64,11 @@ def _reading(line: Line) -> tuple[Topic, int, int | Next, int, Consuming]:
     if offset is None:
         raise _no_read(line, b"offset", Fault.INVALID_OFFSET)
     group = line.get(b"group")
-    start = Next(Group(DEFAULT_GROUP if group == "-" else group), offset) if group else offset
+    nobody = group == NOBODY
+    start = Next(Group(DEFAULT_GROUP if group == "-" else group), offset) if group and not nobody else offset
     most = min(_lenient(line, b"batch") or DEFAULT_RECORDS, MAX_RECORDS)
-    said = Consuming(line.word, line.structured, line.get(b"member"), generation if b"generation" in fields else None)
+    who = line.get(b"member"), generation if b"generation" in fields else None
+    said = Consuming(line.word, line.structured, *who, nobody)
     return Topic(line.namespace, line.get(b"topic")), partition, start, most, said
 
 

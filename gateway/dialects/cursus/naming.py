@@ -8,6 +8,7 @@ from __future__ import annotations
 from gateway.core.commands import MAX_OFFSET, Consumer, Reader, Topic
 from gateway.core.faults import CommandFailed, Fault
 from gateway.dialects.cursus.terms import CursusTerms
+from gateway.dialects.cursus.text import KEYS
 
 
 def unsupported(what: str) -> CommandFailed:
@@ -66,3 +67,10 @@ def digits(value: int | None) -> str:
     if not 0 <= value <= MAX_OFFSET:
         raise CommandFailed(Fault.UNREPRESENTABLE, f"{value} is not from 0 to 2^63-1")
     return str(value)
+
+
+def in_order(*values: str) -> list[str]:
+    """Arguments in the seed's order, where none may look as if it had a key."""
+    if any(value.partition("=")[0].encode() in KEYS and "=" in value for value in values):
+        raise CommandFailed(Fault.UNREPRESENTABLE, "a name that looks like an argument")
+    return list(values)

@@ -60,10 +60,14 @@ class Spoken(msgspec.Struct, frozen=True, gc=False):
 
 
 class Consuming(Spoken, frozen=True, gc=False):
-    """A CONSUME or STREAM; who asks is not checked by anyone, and said again by our client."""
+    """A CONSUME or STREAM; who asks is not checked by anyone, and said again by our client.
+
+    nobody: its group was the one that stands for none.
+    """
 
     member: str = ""
     generation: int | None = None
+    nobody: bool = False
 
 
 class Seeking(Spoken, frozen=True, gc=False):

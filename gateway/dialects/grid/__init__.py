@@ -113,6 +113,7 @@ from gateway.dialects.grid.fidelity import FIDELITY
 from gateway.dialects.grid.layout import measure
 from gateway.dialects.grid.session import GridListener
 from gateway.dialects.grid.terms import GridSettings, GridTerms
+from gateway.dialects.grid.upstream import UPSTREAM
 from gateway.dialects.grid.wire import (
     MAX_FRAME,
     decode_push,
@@ -147,4 +148,5 @@ DIALECT = Dialect(
     decode_push=decode_push,
     faults=CODES,
     fidelity=FIDELITY,
+    upstream=UPSTREAM,
 )

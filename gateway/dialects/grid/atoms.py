@@ -138,7 +138,7 @@ def opcode_of_count(put: MapPut) -> str:
         counts = put.value == b"%d" % decimal(put.value)
     except CommandFailed:
         counts = False
-    if put.ttl > 0 or put.previous or not counts:
+    if put.ttl or put.previous or not counts:
         raise unsupported("a counter but by its number")
     return "COUNTER_CAS"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 
 from gateway.core.commands import Authenticate, Command
@@ -9,6 +10,9 @@ from gateway.core.faults import CommandFailed, Fault
 from gateway.dialects.grid.terms import GridTerms
 
 _i64 = struct.Struct(">q")
+
+_ADDRESS = re.compile(r"[!-~]{1,255}:([0-9]{1,5})")
+"""`host:port`, or `[host]:port`, without white space."""
 
 MAX_TEXT = 1024
 """Characters of a message to the peer."""
@@ -89,13 +93,23 @@ def told(failure: CommandFailed, terms: GridTerms) -> tuple[str, str, bytes]:
 
 
 def understood(opcode: str, status: str, value: bytes, command: Command) -> CommandFailed:
-    """The failure that an answer tells of; INTERNAL for what this dialect has no name for."""
+    """The failure that an answer tells of; INTERNAL for what this dialect has no name for.
+
+    Its facts: `earliest` of OFFSET_GONE and `leader`, the `host:port` of who leads, of NOT_LEADER; if they are said.
+    """
     status = _STATUSES.get(opcode, status)
     words = value.decode("utf-8", "replace")
     fault = _MEANT.get(status, Fault.INTERNAL)
     if fault is Fault.OFFSET_GONE:
         facts = {"earliest": _i64.unpack(value)[0]} if len(value) == _i64.size else {}
         return CommandFailed(fault, "", **facts)
+    if fault is Fault.NOT_LEADER and _is_address(words):
+        return CommandFailed(fault, words, leader=words)
     if fault is Fault.UNAUTHENTICATED and isinstance(command, Authenticate):
         fault = Fault.BAD_CREDENTIALS
     return CommandFailed(fault, words)
+
+
+def _is_address(words: str) -> bool:
+    found = _ADDRESS.fullmatch(words)
+    return found is not None and 0 < int(found[1]) < 1 << 16

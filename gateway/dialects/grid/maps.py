@@ -17,6 +17,7 @@ from gateway.core.commands import (
     MapScan,
     MapSize,
 )
+from gateway.core.faults import CommandFailed, Fault
 from gateway.core.replies import Count, MapChanged, MapEntries, MapValue
 from gateway.dialects.grid import answers
 from gateway.dialects.grid.layout import Frame
@@ -113,6 +114,8 @@ def opcode_of_put(put: MapPut, terms: GridTerms) -> str:
     `create` is not said: a put makes its map here, unless it wants something to be there.  What was there before is
     told under `put_returns = previous` only.
     """
+    if put.ttl < 0:
+        raise CommandFailed(Fault.UNREPRESENTABLE, f"{put.ttl} seconds")  # on the wire they are for good
     told = terms.grid.put_returns == "previous" and isinstance(put.only, Anyhow)
     if put.previous and not told:
         raise unsupported("saying what was there before")
@@ -202,7 +205,7 @@ def _write_get_all(command: Command, asked: Asked, terms: GridTerms) -> Parts:
 
 def opcode_of_scan(scan: MapScan) -> str:
     """How our client says it.  Raises CommandFailed(UNSUPPORTED)."""
-    further = bool(scan.after) or scan.limit > 0
+    further = bool(scan.after) or scan.limit != 0
     if scan.keys is not None and (further or not scan.values):
         raise unsupported("a part of some keys")
     if not scan.values and further:

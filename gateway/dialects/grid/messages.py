@@ -20,7 +20,7 @@ from gateway.core.commands import (
     Take,
 )
 from gateway.core.faults import CommandFailed, Fault
-from gateway.core.records import Record, RecordBatch, canonical
+from gateway.core.records import Record, RecordBatch, canonical, select
 from gateway.core.replies import Count, Offsets, PartitionOffsets, Published, Records, Reply
 from gateway.dialects.grid import answers
 from gateway.dialects.grid.answers import NOT_FOUND, OK, read_list, write_list
@@ -70,14 +70,13 @@ def _read_publish(frame: Frame, terms: GridTerms) -> Command:
 
 
 def _write_publish(command: Command, asked: Asked, terms: GridTerms) -> Parts:
-    """Acks and `create` are not said: the answer comes when the record is durable, and the topic is made."""
+    """There is one partition, so it does not matter how one was to be chosen."""
     publish = sure(command, Publish)
     if publish.batch.count != 1:
         raise unsupported("more or less than one record at a time")
     [record] = publish.batch.records()
-    to = publish.to
-    if not (to == 0 or isinstance(to, Balanced) or (isinstance(to, ByKey) and to.key == record.key)):
-        raise unsupported("choosing a partition")
+    if not isinstance(publish.to, Balanced | ByKey) and publish.to != 0:
+        raise unsupported("another partition than 0")
     _lose(record, publish.batch.origin, terms)
     return Parts(write_key(record.key, terms) if record.key else b"", terms.codec.given(record.value or b""))
 
@@ -161,9 +160,9 @@ def _read_topic_poll(frame: Frame, terms: GridTerms) -> Command:
 
 
 def _write_topic_poll(command: Command, asked: Asked, terms: GridTerms) -> Parts:
-    """Bytes, `wait` and `create` are not said: the server has a bound of its own, and answers at once."""
+    """Who reads is of no account without `commit`."""
     fetch = sure(command, Fetch)
-    if fetch.partition != 0 or not isinstance(fetch.start, int) or fetch.commit or fetch.reader is not None:
+    if fetch.partition != 0 or not isinstance(fetch.start, int) or fetch.commit:
         raise unsupported("a Fetch but from an offset of partition 0")
     return Parts(value=write_i64(fetch.start) + write_i32(min(fetch.max_records, MAX_INT)))
 
@@ -189,9 +188,12 @@ def _hear_polled(command: Command, status: str, value: bytes, terms: GridTerms) 
     following, values = read_i64(value[:8], "the next sequence"), read_list(value, 8)
     if not values:
         return Records(0, 0, following)
-    if following < len(values):
+    base = following - len(values)
+    if base < 0:
         raise malformed(f"{len(values)} messages before sequence {following}")
-    return Records(0, 0, following, (_batch(values, following - len(values), terms),))
+    fetch = sure(command, Fetch)
+    found = select([_batch(values, base, terms)], base, fetch.max_records, fetch.max_bytes)
+    return Records(0, 0, following, tuple(found))
 
 
 def _read_subscribe(frame: Frame, terms: GridTerms) -> Command:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from gateway.core.commands import (
     Authenticate,
     Command,
@@ -80,7 +82,7 @@ OPERATIONS: dict[str, Operation] = {
 }
 """Name -> operation."""
 
-_ASKING: dict[type, str] = {
+_ASKING: dict[type[Command], str] = {
     Authenticate: "AUTH",
     Ping: "PING",
     MapGet: "MAP_GET",
@@ -98,17 +100,33 @@ _ASKING: dict[type, str] = {
 }
 
 
+def _put(put: MapPut, terms: GridTerms) -> str:
+    return opcode_of_count(put) if isinstance(put.only, IfCount) else opcode_of_put(put, terms)
+
+
+def _remove(remove: MapRemove, terms: GridTerms) -> str:
+    return opcode_of_remove(remove)
+
+
+def _scan(scan: MapScan, terms: GridTerms) -> str:
+    return opcode_of_scan(scan)
+
+
+_CHOOSING: dict[type[Command], Callable[..., str]] = {MapPut: _put, MapRemove: _remove, MapScan: _scan}
+"""Kinds that several operations ask for, and what tells which does."""
+
+KINDS: frozenset[type[Command]] = frozenset({*_ASKING, *_CHOOSING})
+"""Kinds of commands that our client can ask for."""
+
+
 def opcode_of(command: Command, terms: GridTerms) -> str:
-    """The name of the operation by which our client asks for a command.  Raises CommandFailed(UNSUPPORTED)."""
-    match command:
-        case MapPut(only=IfCount()):
-            return opcode_of_count(command)
-        case MapPut():
-            return opcode_of_put(command, terms)
-        case MapRemove():
-            return opcode_of_remove(command)
-        case MapScan():
-            return opcode_of_scan(command)
-    if type(command) not in _ASKING:
-        raise unsupported(type(command).__name__)
-    return _ASKING[type(command)]
+    """The name of the operation by which our client asks for a command.
+
+    Raises CommandFailed: UNSUPPORTED, UNREPRESENTABLE for a time below 0.
+    """
+    kind = type(command)
+    if kind in _CHOOSING:
+        return _CHOOSING[kind](command, terms)
+    if kind not in _ASKING:
+        raise unsupported(kind.__name__)
+    return _ASKING[kind]

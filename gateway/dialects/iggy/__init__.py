@@ -17,6 +17,7 @@ from gateway.dialects.iggy.layout_g0 import IGGY_G0
 from gateway.dialects.iggy.layout_g2 import IGGY_G2B, IGGY_G2C
 from gateway.dialects.iggy.said import IggySettings, IggyTerms
 from gateway.dialects.iggy.session import IggyListener
+from gateway.dialects.iggy.upstream import UPSTREAM
 from gateway.dialects.iggy.wire import (
     MAX_FRAME,
     decode_reply,
@@ -46,4 +47,5 @@ DIALECT = Dialect(
     development=("iggy", "iggy"),
     encodings=(IGGY_G0, IGGY_G2B, IGGY_G2C),
     fidelity=FIDELITY,
+    upstream=UPSTREAM,
 )

@@ -14,7 +14,7 @@ from gateway.core.records import MAX_RECORDS
 from gateway.dialects.iggy import codes as c
 from gateway.dialects.iggy.fields import Values, unsupported
 from gateway.dialects.iggy.generations import Generation
-from gateway.dialects.iggy.requests import GZIP, NONE, made_name
+from gateway.dialects.iggy.requests import GZIP, NONE, labels_of, made_name
 from gateway.dialects.iggy.said import Login
 
 Asked = tuple[int, Values]
@@ -46,7 +46,9 @@ def _made(name: str, generation: Generation) -> str:
 
 
 def _id(id: int | None, generation: Generation) -> int:
-    """0 = the server is to choose one."""
+    """0 = the server is to choose one, so nobody can ask for that."""
+    if id == 0:
+        raise unsupported("the id 0")
     if id is not None and "id" not in generation.requests[c.CREATE_STREAM]:
         raise unsupported("an id of the client's choice")
     if not id and generation.numbered_groups:
@@ -59,6 +61,8 @@ def _id(id: int | None, generation: Generation) -> int:
 
 def authenticate(command: q.Authenticate, generation: Generation, login: Login | None) -> Asked:
     """LOGIN, or LOGIN with a token.  login: as it was heard, if it was."""
+    if generation.numbered_groups:
+        raise unsupported(f"logging in, which came after {generation.name}")
     if command.mechanism == "token" and not command.principal:
         return c.LOGIN_WITH_TOKEN, {"token": command.secret}
     if command.mechanism != "plain":
@@ -75,8 +79,9 @@ def _session(command: q.DescribeSession, generation: Generation) -> Asked:
 
 
 def _leader(command: q.FindLeader, generation: Generation) -> Asked:
-    if command.subject is not None:
-        raise unsupported("the leader of a topic")
+    """Clients ask for it from 0.8 on; servers before that may hang up on a code that they do not know."""
+    if command.subject is not None or generation.first:
+        raise unsupported("the leader of a topic, nor of a cluster before 0.8")
     return c.GET_CLUSTER_METADATA, {}
 
 
@@ -106,21 +111,30 @@ def _create_topic(command: q.CreateTopic, generation: Generation) -> Asked:
         "id": _id(command.id, generation),
         "name": _made(name, generation),
         "partitions": command.partitions,
-        "expiry": settings.retention_us,
-        **_limits(dict(limits)),
+        "expiry": _age(settings.retention_us, generation),
+        **_limits(limits),
     }
 
 
+def _age(age: int, generation: Generation) -> int:
+    """us, if the field can say it: up to 0.4 it counts seconds."""
+    field = generation.requests[c.CREATE_TOPIC]["expiry"]
+    if field.read(field.write(age), 0)[0] != age:
+        raise CommandFailed(Fault.UNREPRESENTABLE, f"an age of {age} us where {generation.name} counts otherwise")
+    return age
+
+
 def _limits(labels: dict[str, str]) -> Values:
+    """Only labels that the fields give back as they are."""
     try:
         values: Values = {
-            "compression": {"": NONE, "gzip": GZIP}[labels.pop("compression", "")],
-            "max_size": int(labels.pop("max_topic_size", 0)),
-            "replication": int(labels.pop("replication_factor", 0)),
+            "compression": GZIP if labels.get("compression") == "gzip" else NONE,
+            "max_size": int(labels.get("max_topic_size", 0)),
+            "replication": int(labels.get("replication_factor", 0)),
         }
-    except (KeyError, ValueError):
-        labels["?"] = "?"
-    if labels:
+    except ValueError:
+        raise unsupported("these labels of a topic") from None
+    if labels_of(values) != labels:
         raise unsupported("these labels of a topic")
     return values
 
@@ -144,21 +158,40 @@ def _fetch(command: q.Fetch, generation: Generation) -> Asked:
     reader = command.read_by or NOBODY
     if command.commit and command.read_by is None:
         raise unsupported("a commit for nobody")
-    count = command.max_records or MAX_RECORDS
-    kind, value = _start(command.start, reader, count)
+    if command.create:
+        raise unsupported("making a topic that is polled")
+    count = _count_of(command)
+    kind, value = _start(command.start, reader)
     place = {**_topic(command.topic), **_place(reader, command.partition, generation)}
     return c.POLL, {**place, "kind": kind, "value": value, "count": count, "commit": command.commit}  # type: ignore[typeddict-item]
 
 
-def _start(start: q.Start, reader: q.Reader, count: int) -> tuple[int, int]:
+def _count_of(command: q.Fetch) -> int:
+    """How many messages to ask for.  Of the newest n it is n: the oldest of them alone cannot be asked for."""
+    limit = command.max_records or MAX_RECORDS
+    if not isinstance(command.start, q.Last):
+        return limit
+    if not 1 <= command.start.count <= limit:
+        raise unsupported("the oldest of the newest messages")
+    return command.start.count
+
+
+def _number(value: int) -> int:
+    """An offset or a time.  Raises CommandFailed(UNREPRESENTABLE) for one that no server takes."""
+    if not 0 <= value < q.MAX_OFFSET:
+        raise CommandFailed(Fault.UNREPRESENTABLE, f"{value} where 0 to 2^63-2 are possible")
+    return value
+
+
+def _start(start: q.Start, reader: q.Reader) -> tuple[int, int]:
     match start:
         case int():
-            return 1, start
+            return 1, _number(start)
         case q.FromTime(timestamp=timestamp):
-            return 2, timestamp
+            return 2, _number(timestamp)
         case q.First():
             return 3, 0
-        case q.Last(count=newest) if newest == count:
+        case q.Last():
             return 4, 0
         case q.Next(reader=who, floor=0) if who == reader:
             return 5, 0
@@ -188,7 +221,7 @@ def _commit(command: q.CommitOffsets, generation: Generation) -> Asked:
     if command.member is not None or command.generation is not None or command.rising or after < 1:
         raise unsupported("a commit with a fence, or of 0")
     place = _place(command.reader, partition, generation)
-    return c.STORE_OFFSET, {**_topic(command.topic), **place, "offset": after - 1}
+    return c.STORE_OFFSET, {**_topic(command.topic), **place, "offset": _number(after - 1)}
 
 
 # -- groups

@@ -6,7 +6,7 @@ Source: protocol page, section 2.
 from __future__ import annotations
 
 from gateway.core import commands as q
-from gateway.core.faults import CommandFailed, Fault
+from gateway.core.faults import CommandFailed, Fact, Fault
 from gateway.dialects.dialect import Refusal, Request
 from gateway.dialects.iggy.generations import Generation
 
@@ -76,6 +76,9 @@ _MEANT_LATER = _MEANT | {
 }
 """From g1a on groups have names, and errors of their own about them (asked of clients 0.3 to 0.10)."""
 
+_TAKEN = {1011: "id", 1012: "name", 2012: "id", 2013: "name", 5001: "id", 5004: "name"}
+"""What of something is there already."""
+
 _INVALID: dict[Fault, dict[type[q.Command], int]] = {
     Fault.INVALID_NAME: {q.CreateTopic: 2014},
     Fault.INVALID_ARGUMENT: {
@@ -100,7 +103,10 @@ def status_of(failure: CommandFailed, request: Request | Refusal, generation: Ge
 def failure_of(status: int, generation: Generation, text: str = "") -> CommandFailed:
     """What a status that is not 0 means."""
     meant = _MEANT if generation.numbered_groups else _MEANT_LATER
-    return CommandFailed(meant.get(status, Fault.UNAVAILABLE), text or f"status {status}", status=status)
+    facts: dict[str, Fact] = {"status": status}
+    if status in _TAKEN:
+        facts["taken"] = _TAKEN[status]
+    return CommandFailed(meant.get(status, Fault.UNAVAILABLE), text or f"status {status}", **facts)
 
 
 def _status(failure: CommandFailed, command: q.Command, generation: Generation) -> int:

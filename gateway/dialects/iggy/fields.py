@@ -250,11 +250,20 @@ def _read_flagged_partition(frame: bytes, at: int) -> tuple[int | None, int]:
     return value if frame[at] == 1 else None, end
 
 
-PARTITION: Field[int | None] = Field(_read_plain_partition, lambda at: U32.write(0 if at is None else at + 1))
+def _write_partition(partition: int, first: int) -> bytes:
+    """first: the number of partition 0."""
+    if partition < 0:
+        raise CommandFailed(Fault.UNREPRESENTABLE, f"no partition is {partition}")
+    return U32.write(partition + first)
+
+
+PARTITION: Field[int | None] = Field(
+    _read_plain_partition, lambda at: bytes(4) if at is None else _write_partition(at, 1)
+)
 """A partition counted from 1; None = absent, written as 0."""
 
 FLAGGED_PARTITION: Field[int | None] = Field(
-    _read_flagged_partition, lambda at: bytes(5) if at is None else b"\1" + U32.write(at)
+    _read_flagged_partition, lambda at: bytes(5) if at is None else b"\1" + _write_partition(at, 0)
 )
 """A partition counted from 0 behind a byte that says whether there is one."""
 
@@ -281,7 +290,7 @@ def partitioning(first: int, partitioner: str) -> Field[int | Balanced | ByKey]:
             case ByKey(key=key, partitioner=name) if key and name == partitioner:
                 return b"\3" + write_short(key)
             case int():
-                return b"\2\4" + U32.write(to + first)
+                return b"\2\4" + _write_partition(to, first)
         raise unsupported("that choice of a partition")
 
     return Field(read, write)

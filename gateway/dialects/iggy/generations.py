@@ -218,9 +218,8 @@ def _topic_answer(age: Fields) -> Fields:
     return {**_created, "partitions": U32, **limits, **_sizes, **_named}
 
 
-def _expiring(unset: int) -> Fields:
-    return {"expiry": expiry(U64, 1, unset, (0, NEVER))}
-
+_expiry64: Fields = {"expiry": expiry(U64, 1, NEVER, (0, NEVER))}
+"""0 would be the default of the server, which here is never too; of others nobody knows what theirs is."""
 
 _consumer: Fields = {"reader": reader(IDENTIFIER)}
 _g1_offsets = _offsets(_consumer, {"partition": PARTITION})
@@ -255,10 +254,10 @@ G1B = _after(
     G1A,
     {
         c.LOGIN: {"user": TEXT8, "password": TEXT8, "version": TEXT32, "context": TEXT32},
-        c.CREATE_TOPIC: _topic_request({"id": U32}, _expiring(NEVER)),
+        c.CREATE_TOPIC: _topic_request({"id": U32}, _expiry64),
     },
     {
-        "topic": _topic_answer(_expiring(NEVER)),
+        "topic": _topic_answer(_expiry64),
         "stats": {**G1A.answers.stats, **_version, **_machine},
     },
     name="g1b",
@@ -282,7 +281,7 @@ G2B = _after(
         c.DELETE_OFFSET: _g2_offsets[c.GET_OFFSET],
         c.SEND: {**_topic, "to": partitioning(0, "xxh32")},
         c.CREATE_STREAM: _named,
-        c.CREATE_TOPIC: _topic_request({}, _expiring(NEVER)),
+        c.CREATE_TOPIC: _topic_request({}, _expiry64),
         c.CREATE_GROUP: {**_topic, **_named},
     },
     _partitioned(0),
@@ -291,16 +290,12 @@ G2B = _after(
     first=0,
 )
 
-G2C = _after(
-    G2B,
-    {c.CREATE_TOPIC: _topic_request({}, _expiring(0))},
-    {},
-    name="g2c",
-    since=(0, 9),
-    encoding=IGGY_G2C,
-)
+G2C = _after(G2B, {}, {}, name="g2c", since=(0, 9), encoding=IGGY_G2C)
 
 GENERATIONS = {generation.name: generation for generation in (G0, G1A, G1B_TEXTS, G1B, G2A, G2B, G2C)}
+
+NEWEST = G2C
+"""What our client speaks unless it is told otherwise."""
 
 NEXT = (0, 11)
 """The version from which on the framing is another."""

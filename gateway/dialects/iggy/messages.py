@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from gateway.core.commands import ByKey, Publish, Topic
 from gateway.core.faults import CommandFailed, Fault
-from gateway.core.records import RecordBatch
+from gateway.core.records import Encoding, RecordBatch
 from gateway.dialects.dialect import Terms
 from gateway.dialects.iggy import codes as c
 from gateway.dialects.iggy.converting import messages_of
@@ -19,7 +19,8 @@ from gateway.dialects.iggy.fields import U32, Values, read_fields, unsupported, 
 from gateway.dialects.iggy.generations import Generation
 from gateway.dialects.iggy.layout_g0 import read_g0, write_g0
 from gateway.dialects.iggy.layout_g2 import read_g2, write_g2
-from gateway.dialects.iggy.shape import prefix
+from gateway.dialects.iggy.places import bounded
+from gateway.dialects.iggy.shape import prefix, weights
 
 
 def read_send(frame: bytes, at: int, generation: Generation) -> Publish:
@@ -51,14 +52,25 @@ def _read_indexed(frame: bytes, at: int, generation: Generation) -> tuple[Values
 
 
 def write_send(command: Publish, generation: Generation, terms: Terms) -> bytes:
-    """The payload of a SEND.  Raises CommandFailed: UNSUPPORTED, UNREPRESENTABLE, EMPTY_BATCH."""
+    """The payload of a SEND.  Raises CommandFailed: UNSUPPORTED, UNREPRESENTABLE, TOO_LARGE."""
     if not command.batch.count:
         raise unsupported("a batch of nothing")
+    if command.create:
+        raise unsupported("making a topic with its first message")
     values = {"stream": command.topic.namespace, "topic": command.topic.name, "to": command.to}
     head = write_fields(generation.requests[c.SEND], values)
     said = command.to.key if isinstance(command.to, ByKey) else b""
     messages = messages_of(command.batch, generation.encoding, terms.losses, terms.policy, said)
+    check_limits(generation.encoding, command.batch.count, messages)
     if not generation.indexed:
         return head + write_g0(messages)
     head += U32.write(command.batch.count)
     return U32.write(len(head)) + head + write_g2(generation.encoding, messages)
+
+
+def check_limits(encoding: Encoding, count: int, messages: bytes) -> None:
+    """Raise what becomes of messages that every server refuses: those up to 0.4 by hanging up without a word."""
+    payloads, values = weights(encoding, messages)
+    if not payloads:
+        raise CommandFailed(Fault.UNREPRESENTABLE, "Iggy takes no batch whose payloads are all empty")
+    bounded(count, payloads, values)

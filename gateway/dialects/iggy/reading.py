@@ -12,6 +12,7 @@ from gateway.core.faults import CommandFailed, Fault
 from gateway.core.replies import Outcome, Reply
 from gateway.dialects.iggy.fields import NEVER, U32, Fields, read_fields
 from gateway.dialects.iggy.generations import SECOND, Generation
+from gateway.dialects.iggy.presuming import PRESUMED
 from gateway.dialects.iggy.requests import GZIP
 from gateway.dialects.iggy.shape import polled
 
@@ -26,8 +27,10 @@ UNREADABLE = (ValueError, IndexError, struct.error)
 
 def reply_of(command: q.Command, payload: bytes, generation: Generation) -> Outcome:
     """What a payload under status 0 says.  Raises CommandFailed(MALFORMED)."""
-    read = _READ.get(type(command))
-    if read is None or (isinstance(command, _CREATING) and not generation.creates):
+    read, presume = _READ.get(type(command)), PRESUMED.get(type(command))
+    if presume is not None and (read is None or not payload or not generation.creates):
+        return presume(command)
+    if read is None:
         return r.Done()
     if not payload and generation.empties and (missing := _MISSING.get(type(command))):
         return CommandFailed(missing)
@@ -37,8 +40,6 @@ def reply_of(command: q.Command, payload: bytes, generation: Generation) -> Outc
         raise CommandFailed(Fault.MALFORMED, f"no answer to {type(command).__name__}: {error}") from error
     return found
 
-
-_CREATING = (q.CreateNamespace, q.CreateTopic, q.CreateGroup)
 
 _MISSING: dict[type[q.Command], Fault] = {
     q.DescribeNamespace: Fault.NO_SUCH_NAMESPACE,
@@ -97,8 +98,9 @@ def _topic(row: Row, stream: int | str, partitions: tuple[r.PartitionDescription
 
 
 def _partition(row: Row) -> r.PartitionDescription:
-    """Where a partition begins and ends follows from its newest offset and its number of messages."""
-    end = row["current"] + 1 if row["messages"] else row["current"]
+    """Where a partition begins and ends follows from its newest offset and its number of messages, but that one which
+    lost its only message looks as if it never had any."""
+    end = row["current"] + 1 if row["messages"] or row["current"] else 0
     return r.PartitionDescription(row["id"], end - row["messages"], end, row["size"], row["created"])
 
 
@@ -138,12 +140,15 @@ def _read_records(payload: _Payload, command: q.Fetch, generation: Generation) -
 
 
 def _read_offset(payload: _Payload, command: q.FetchOffsets, generation: Generation) -> Reply:
-    """In generations whose answer cannot say that nothing was stored, 0 is taken for that."""
+    """In generations whose answer cannot say that nothing was stored, 0 is taken for that; and where it may be that
+    there are no messages, the newest offset of 0 is.
+    """
     if not payload.octets:
         return r.CommittedOffsets({})
     row = payload.row(generation.answers.offset)
-    stored = {row["partition"]: row["stored"] + 1} if row["stored"] or generation.empties else {}
-    return r.CommittedOffsets(stored, {row["partition"]: row["current"] + 1 if row["current"] else 0})
+    partition, known = row["partition"], bool(row["stored"]) or generation.empties
+    end = row["current"] + 1 if row["current"] or known else 0
+    return r.CommittedOffsets({partition: row["stored"] + 1} if known else {}, {partition: end})
 
 
 # -- groups
@@ -246,4 +251,4 @@ _READ: dict[type[q.Command], Read] = {
     q.ListGroups: _read_groups,
     q.CreateGroup: _read_group,
 }
-"""Command -> how its answer is read.  Everything else is answered without a payload: it is done."""
+"""Command -> how its answer is read.  Everything else is answered without a payload: it is done, see also PRESUMED."""

@@ -72,18 +72,21 @@ def _create_stream(values: Values, generation: Generation) -> q.Command:
     return q.CreateNamespace(name, _made_id(values, generation, 1014))
 
 
-def _create_topic(values: Values, generation: Generation) -> q.Command:
-    name = made_name(values["name"], generation, 2014)
-    if values.get("compression", NONE) not in (NONE, GZIP):
-        raise CommandFailed(Fault.MALFORMED, f"no compression: {values['compression']}")
+def labels_of(values: Values) -> dict[str, str]:
+    """What only Iggy says of a topic, where it is not left to the server."""
     labels = {
         "compression": "gzip" if values.get("compression") == GZIP else "",
         "max_topic_size": "" if values.get("max_size") in (None, 0, NEVER) else str(values["max_size"]),
         "replication_factor": str(values.get("replication") or ""),
     }
-    settings = q.TopicSettings(
-        retention_us=values["expiry"], labels={key: label for key, label in labels.items() if label}
-    )
+    return {key: label for key, label in labels.items() if label}
+
+
+def _create_topic(values: Values, generation: Generation) -> q.Command:
+    name = made_name(values["name"], generation, 2014)
+    if values.get("compression", NONE) not in (NONE, GZIP):
+        raise CommandFailed(Fault.MALFORMED, f"no compression: {values['compression']}")
+    settings = q.TopicSettings(retention_us=values["expiry"], labels=labels_of(values))
     topic = Topic(values["stream"], name)
     return q.CreateTopic(topic, values["partitions"], settings, id=_made_id(values, generation, 2016))
 

@@ -7,8 +7,9 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from gateway.dialects.dialect import Settings, Terms
-from gateway.dialects.iggy.generations import AFTER_LOGIN, G0, G1A, GENERATIONS, Generation, spoken_by
+from gateway.core.commands import Authenticate
+from gateway.dialects.dialect import Request, Settings, Terms
+from gateway.dialects.iggy.generations import AFTER_LOGIN, G0, G1A, GENERATIONS, NEWEST, Generation, spoken_by
 
 
 class Login(msgspec.Struct, frozen=True, gc=False):
@@ -40,7 +41,9 @@ class Narrowed(msgspec.Struct, frozen=True, gc=False):
 class IggySettings(Settings, frozen=True, kw_only=True):
     """`max_frame` counts the length field.
 
-    generation: what all clients of the listener speak; `auto` = as each says in its login, G0 without one.
+    generation: what all clients of the listener speak; `auto` = as each says in its login, G0 without one.  Of our own
+                client: what it speaks to the server; `auto` = the newest we have, which is what it says in its login,
+                and G0 as long as it has not logged in.  G0 itself has no login.
     poll_bytes: of records in one answer to POLL.
     """
 
@@ -65,6 +68,16 @@ class IggyTerms(Terms):
         if isinstance(context, Narrowed | Login) and not self.fixed:
             self.candidates = context.candidates
 
+    def agree(self, generation: Generation) -> None:
+        """Our client has logged in as one that speaks this."""
+        if not self.fixed:
+            self.candidates = (generation,)
+
+    @property
+    def open(self) -> bool:
+        """Nobody has logged in, nor did the operator say what is spoken."""
+        return not self.fixed and self.candidates == (G0,)
+
 
 def generation_of(context: object, terms: Terms) -> Generation:
     """The generation in which a request was said, or is to be."""
@@ -74,3 +87,11 @@ def generation_of(context: object, terms: Terms) -> Generation:
     if isinstance(context, Narrowed | Login) and not terms.fixed:
         return context.candidates[0]
     return terms.candidates[0]
+
+
+def asked_in(request: Request, terms: Terms) -> Generation:
+    """The generation in which our client asks: what was agreed on, but it logs in as one that speaks the newest."""
+    assert isinstance(terms, IggyTerms), "an Iggy connection has IggyTerms"
+    if isinstance(request.command, Authenticate) and request.context is None and terms.open:
+        return NEWEST
+    return generation_of(request.context, terms)

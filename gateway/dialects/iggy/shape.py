@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from gateway.core.columns import columns
 from gateway.core.records import Encoding, RecordBatch
+from gateway.dialects.iggy.headers import weigh_all
 from gateway.dialects.iggy.layout_g0 import G0, IGGY_G0, mended
 from gateway.dialects.iggy.layout_g2 import G2B, G2C, IGGY_G2B, IGGY_G2C, cleared
 from gateway.dialects.iggy.places import Layout, alike, each, stride
@@ -25,6 +26,16 @@ def split(body: bytes) -> tuple[bytes, bytes]:
     """(key, messages in poll layout) of a body that `walk` accepts."""
     start = 1 + body[0]
     return body[1:start], body[start:]
+
+
+def weights(encoding: Encoding, messages: bytes) -> tuple[int, int]:
+    """(bytes of all payloads, bytes of all header values) of messages in poll layout."""
+    layout = _LAYOUTS[encoding]
+    size, headers, payload = stride(layout, messages, 0)
+    if size and not headers:
+        return len(messages) // size * payload, 0
+    places = list(each(layout, messages, 0))
+    return sum([at[4] - at[3] for at in places]), weigh_all(messages, places, layout.key_kinds)
 
 
 def polled(encoding: Encoding, messages: bytes) -> list[RecordBatch]:

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from gateway.core import commands as q
 from gateway.core.faults import CommandFailed, Fault
-from gateway.core.replies import Done, Outcome
+from gateway.core.replies import Authenticated, Done, Outcome
 from gateway.dialects.dialect import Refusal, Request, Terms
 from gateway.dialects.iggy import codes as c
 from gateway.dialects.iggy.asking import ASKING, authenticate
@@ -21,7 +21,7 @@ from gateway.dialects.iggy.generations import Generation
 from gateway.dialects.iggy.messages import read_send, write_send
 from gateway.dialects.iggy.reading import UNREADABLE, reply_of
 from gateway.dialects.iggy.requests import MEANINGS, fetch
-from gateway.dialects.iggy.said import IggyTerms, Login, Narrowed, generation_of
+from gateway.dialects.iggy.said import IggyTerms, Login, Narrowed, asked_in, generation_of
 from gateway.dialects.iggy.showing import payload_of
 
 MAX_FRAME = (16 << 20) + 4
@@ -155,11 +155,11 @@ def _unknown(code: int) -> CommandFailed:
 
 
 def encode_request(request: Request, terms: Terms) -> bytes:
-    """The frame that asks for a command in the generation of the terms.
+    """The frame that asks for a command in the generation of the terms; before a login see said.asked_in.
 
     Raises CommandFailed: UNSUPPORTED, UNREPRESENTABLE.
     """
-    generation = generation_of(request.context, terms)
+    generation = asked_in(request, terms)
     try:
         code, payload = _asked(request, generation, terms)
     except struct.error as error:
@@ -227,9 +227,16 @@ def _status(failure: CommandFailed, request: Request | Refusal, generation: Gene
 
 
 def decode_reply(request: Request, frame: bytes, terms: Terms) -> Outcome:
-    """What an answer says.  Raises CommandFailed(MALFORMED)."""
+    """What an answer says.  Raises CommandFailed(MALFORMED).
+
+    After a login that succeeds the terms know its generation: what is asked from then on is said in that.
+    """
+    assert isinstance(terms, IggyTerms), "an Iggy connection has IggyTerms"
     status: int = _u32.unpack_from(frame)[0]
-    generation = generation_of(request.context, terms)
+    generation = asked_in(request, terms)
     if status:
         return failure_of(status, generation, frame[HEAD + 4 :].decode(errors="replace"))
-    return reply_of(request.command, frame[HEAD:], generation)
+    outcome = reply_of(request.command, frame[HEAD:], generation)
+    if isinstance(outcome, Authenticated):
+        terms.agree(generation)
+    return outcome

@@ -13,6 +13,7 @@ from gateway.dialects.mlog.faults import CODES
 from gateway.dialects.mlog.fidelity import FIDELITY
 from gateway.dialects.mlog.session import MlogListener
 from gateway.dialects.mlog.terms import MAX_FRAME, MlogSettings, MlogTerms
+from gateway.dialects.mlog.upstream import UPSTREAM
 from gateway.dialects.mlog.wire import (
     decode_push,
     decode_reply,
@@ -42,4 +43,5 @@ DIALECT = Dialect(
     decode_push=decode_push,
     faults=CODES,
     fidelity=FIDELITY,
+    upstream=UPSTREAM,
 )

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from gateway.core import commands as q
 from gateway.core import replies as r
 from gateway.core.faults import CommandFailed, Fault
-from gateway.core.replies import Reply
+from gateway.core.replies import Outcome
 from gateway.dialects.dialect import Request
 from gateway.dialects.mlog import fields as m
 from gateway.dialects.mlog import replication
@@ -182,16 +182,21 @@ def _topic_leader(request: Request, reply: r.Leader, asked: Asked, terms: MlogTe
     return m.FindTopicLeaderResponse(reply.address or terms.advertise)
 
 
-def _read_topic_leader(request: Request, answer: m.FindTopicLeaderResponse, terms: MlogTerms) -> r.Leader:
-    return r.Leader(answer.leader_addr)
+def _read_topic_leader(request: Request, answer: m.FindTopicLeaderResponse, terms: MlogTerms) -> Outcome:
+    return _leader(answer.leader_addr)
+
+
+def _leader(address: str) -> Outcome:
+    """An empty address would be ours."""
+    return r.Leader(address) if address else CommandFailed(Fault.UNAVAILABLE, "the server does not know who leads")
 
 
 def _raft_leader(request: Request, reply: r.Leader, asked: Asked, terms: MlogTerms) -> Message:
     return m.FindRaftLeaderResponse(reply.address or terms.advertise)
 
 
-def _read_raft_leader(request: Request, answer: m.FindRaftLeaderResponse, terms: MlogTerms) -> r.Leader:
-    return r.Leader(answer.raft_leader_addr)
+def _read_raft_leader(request: Request, answer: m.FindRaftLeaderResponse, terms: MlogTerms) -> Outcome:
+    return _leader(answer.raft_leader_addr)
 
 
 def _isr(request: Request, reply: r.Done, asked: Asked, terms: MlogTerms) -> Message:
@@ -219,7 +224,7 @@ SHOWN: dict[int, Callable[..., Message]] = {
 }
 """Type of the request -> what answers it, which may be an RPCErrorResponse."""
 
-UNDERSTOOD: dict[int, Callable[..., Reply | CommandFailed]] = {
+UNDERSTOOD: dict[int, Callable[..., Outcome]] = {
     m.REPLICATE: _read_replicated,
     m.PRODUCE: _read_produced,
     m.PRODUCE_BATCH: _read_produced_batch,

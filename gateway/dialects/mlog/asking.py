@@ -1,6 +1,8 @@
 """What our client says to have a command carried out: command -> type and message.  The other way is requests.py.
 
-What the protocol has no words for raises CommandFailed(UNSUPPORTED), a value it cannot carry UNREPRESENTABLE.
+What the protocol has no words for raises CommandFailed(UNSUPPORTED), a value it cannot carry UNREPRESENTABLE.  A
+request that was read from somebody is said again as it was; else nothing is said that the project's server takes for
+something else, and upstream.py has what that leaves.
 """
 
 from __future__ import annotations
@@ -13,17 +15,14 @@ from gateway.dialects.dialect import Request
 from gateway.dialects.mlog import fields as m
 from gateway.dialects.mlog.converting import values_of
 from gateway.dialects.mlog.layout import M, Message
-from gateway.dialects.mlog.requests import BATCH_SIZE, DEFAULT_ID, MAX_COUNT, PARTITION
+from gateway.dialects.mlog.requests import BATCH_SIZE, MAX_COUNT, NOBODY, PARTITION
 from gateway.dialects.mlog.terms import Asked, MlogTerms
 
 Said = tuple[int, Message]
 """Type of the frame, and what is in it."""
 
-UNLIMITED = 500
-"""Records our client asks for where nobody said how many: an answer over 4 MiB would end the connection."""
-
-UNCOMMITTED = "gateway-never-commits"
-"""Who reads where nobody does.  A server takes offset 0 for "after the last commit", and this id never commits."""
+MOST = 500
+"""Records our client asks for, however many were wanted: an answer over 4 MiB would end the connection."""
 
 ACKS = {q.Acks.NONE: 0, q.Acks.LEADER: 1, q.Acks.ALL: 2}
 
@@ -58,6 +57,8 @@ def _topic(topic: q.Topic, terms: MlogTerms) -> str:
 def _id(reader: q.Reader) -> str:
     if isinstance(reader, q.Consumer):
         raise unsupported("a consumer outside a group")
+    if reader.name == NOBODY:
+        raise unsupported("a group of the id that stands for none")
     return _name(reader.name, "group")
 
 
@@ -80,11 +81,13 @@ def _type(request: Request, among: tuple[int, ...], otherwise: int) -> int:
 
 
 def _publish(request: Request, command: q.Publish, terms: MlogTerms) -> Said:
-    topic, acks, batch = _topic(command.topic, terms), ACKS[command.acks], command.batch
+    topic, acks, batch = _topic(command.topic, terms), _acks(request, command), command.batch
+    if command.create:
+        raise unsupported("making a topic by writing to it")
     if isinstance(command.to, int):
         _first(command.to)
     if not batch.count:
-        raise unsupported("a batch of nothing")
+        raise CommandFailed(Fault.EMPTY_BATCH)
     values = values_of(batch, terms.losses)
     if len(values) == 1 and values[0] and _type(request, (m.PRODUCE_BATCH,), m.PRODUCE) == m.PRODUCE:
         return m.PRODUCE, m.ProduceRequest(topic, values[0], acks)
@@ -94,27 +97,33 @@ def _publish(request: Request, command: q.Publish, terms: MlogTerms) -> Said:
     return m.PRODUCE_BATCH, m.ProduceBatchRequest(topic, list(values), acks)
 
 
+def _acks(request: Request, command: q.Publish) -> int:
+    """Acks of 0 are not said but where they were read: the project's server appends, and answers with code 15 (protocol
+    page, "Server semantics")."""
+    if command.acks is q.Acks.NONE and not isinstance(request.context, Asked):
+        return ACKS[q.Acks.LEADER]
+    return ACKS[command.acks]
+
+
 # -- reading
 
 
-def _place(start: q.Start, reader: q.Reader | None, replica: str) -> tuple[str, int]:
-    """(id, offset) of a read that begins there."""
+def _place(start: q.Start, reader: q.Reader | None, terms: MlogTerms) -> tuple[str, int]:
+    """(id, offset) of a read that begins there.  Offset 0 is after the last commit of the id, so it is NOBODY's."""
     if isinstance(start, q.Next):
-        if start.floor:
-            raise unsupported("a lower bound of what comes next")
+        if start.floor or not terms.fetch_zero_is_committed:
+            raise unsupported("a lower bound of what comes next, or that at all to a server whose offset 0 is 0")
         return _id(start.reader), 0
     if not isinstance(start, int):
         raise unsupported(f"reading from {type(start).__name__}")
-    if not start and not replica:
-        return UNCOMMITTED, 0
-    return DEFAULT_ID if reader is None else _id(reader), start
+    return (_id(reader) if start and isinstance(reader, q.Group) else NOBODY), _natural(start)
 
 
 def _fetch(request: Request, command: q.Fetch, terms: MlogTerms) -> Said:
     topic = _topic(command.topic, terms)
     _first(command.partition)
-    if command.commit:
-        raise unsupported("a fetch that commits")
+    if command.commit or command.create:
+        raise unsupported("a fetch that commits, or makes the topic")
     kind = _type(request, (m.REPLICATE, m.FETCH), m.FETCH_BATCH)
     if kind == m.REPLICATE:
         return kind, _replicate(request, command, topic)
@@ -122,7 +131,8 @@ def _fetch(request: Request, command: q.Fetch, terms: MlogTerms) -> Said:
         return kind, m.FetchRequest(topic, *_read(request, command, m.FetchRequest, terms))
     id, offset, replica = _read(request, command, m.FetchBatchRequest, terms)
     said = _said(request, m.FetchBatchRequest)
-    count = 0 if said and said.max_count == 0 else min(command.max_records or UNLIMITED, MAX_COUNT)
+    most = MAX_COUNT if isinstance(request.context, Asked) else MOST
+    count = 0 if said and said.max_count == 0 else min(command.max_records or MOST, most)
     return m.FETCH_BATCH, m.FetchBatchRequest(topic, id, offset, count, replica)
 
 
@@ -134,7 +144,7 @@ def _read(
     assert said is None or isinstance(said, m.FetchRequest | m.FetchBatchRequest), "no other was asked for"
     if said is not None and said.offset == command.start and (said.replica or not terms.fetch_zero_is_committed):
         return said.id, said.offset, said.replica
-    return *_place(command.start, command.reader, ""), ""
+    return *_place(command.start, command.reader, terms), ""
 
 
 def _replicate(request: Request, command: q.Fetch, topic: str) -> m.ReplicateRequest:
@@ -153,7 +163,7 @@ def _follow(request: Request, command: q.Follow, terms: MlogTerms) -> Said:
     said = _said(request, m.FetchRequest)
     if said is not None and said.offset == command.start:
         return m.FETCH_STREAM, m.FetchRequest(topic, said.id, said.offset, said.replica)
-    return m.FETCH_STREAM, m.FetchRequest(topic, *_place(command.start, None, ""))
+    return m.FETCH_STREAM, m.FetchRequest(topic, *_place(command.start, None, terms))
 
 
 # -- offsets
@@ -229,3 +239,6 @@ _ASKING: dict[type[q.Command], Callable[..., Said]] = {
     q.FindLeader: _leader,
     q.ListTopics: _topics,
 }
+
+SAYABLE = frozenset(_ASKING) - {q.Ping}
+"""Kinds of commands that there are words for.  Ping is none: the project's server never answers what a replica says."""

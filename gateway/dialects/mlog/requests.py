@@ -19,6 +19,10 @@ PARTITION = 0
 
 DEFAULT_ID = "default"
 
+NOBODY = "gateway-never-commits"
+"""OUR: the id of our client where it reads for none.  The project's server takes offset 0 for "after the last commit",
+and this id never commits.  To us who has it is no group, and its 0 is 0."""
+
 MAX_COUNT = 10_000
 """OUR bound on records in one answer; who asks for more reads on behind them."""
 
@@ -92,7 +96,7 @@ def _start(asked: m.FetchRequest | m.FetchBatchRequest, terms: MlogTerms) -> tup
     """Where a read begins, and who reads: a replica is nobody, and its 0 is 0."""
     group = _group(asked.id)
     offset = _offset(asked.offset)
-    if asked.replica:
+    if asked.replica or asked.id == NOBODY:
         return offset, None
     if not offset and terms.fetch_zero_is_committed:
         return q.Next(group), None

@@ -60,6 +60,7 @@ from gateway.dialects.native import wire
 from gateway.dialects.native.faults import CODES
 from gateway.dialects.native.fidelity import FIDELITY
 from gateway.dialects.native.session import Hello, NativeListener, NativeTerms, hello
+from gateway.dialects.native.upstream import UPSTREAM
 
 __all__ = ["DIALECT", "Hello", "NativeTerms", "hello"]
 
@@ -81,4 +82,5 @@ DIALECT = Dialect(
     decode_push=wire.decode_push,
     faults=CODES,
     fidelity=FIDELITY,
+    upstream=UPSTREAM,
 )

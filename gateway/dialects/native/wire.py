@@ -146,13 +146,17 @@ def decode_request(frame: bytes, terms: Terms) -> Request | Refusal:
 def encode_request(request: Request, terms: Terms) -> bytes:
     """The frame of a command or, where that is the context, of a hello.
 
-    Raises CommandFailed(UNREPRESENTABLE) for an integer beyond 64 bits and text that is not Unicode, TOO_LARGE for more
-    than MAX_FRAME bytes.
+    Raises CommandFailed: UNREPRESENTABLE for text that is not Unicode, TOO_LARGE for more than MAX_FRAME bytes,
+    INVALID_ARGUMENT and EMPTY_BATCH for what every server would refuse as that.
     """
     command, tag = request.command, request.tag or 0
     if isinstance(request.context, Hello):
         return _frame((tag, "hello", request.context.version, request.context.encodings))
+    if (complaint := out_of_range(command)) is not None:
+        raise CommandFailed(Fault.INVALID_ARGUMENT, complaint)
     if isinstance(command, Publish):
+        if not command.batch.count:
+            raise CommandFailed(Fault.EMPTY_BATCH)
         command = msgspec.structs.replace(command, batch=_readable(command.batch, terms))
     return _frame((tag, command))
 

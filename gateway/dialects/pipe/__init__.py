@@ -12,6 +12,7 @@ from gateway.dialects.pipe.faults import CODES
 from gateway.dialects.pipe.fidelity import FIDELITY
 from gateway.dialects.pipe.session import PipeListener
 from gateway.dialects.pipe.terms import MAX_FRAME, PipeSettings, PipeTerms
+from gateway.dialects.pipe.upstream import UPSTREAM
 from gateway.dialects.pipe.wire import decode_reply, decode_request, encode_reply, encode_request, measure
 
 DIALECT = Dialect(
@@ -31,4 +32,5 @@ DIALECT = Dialect(
     decode_reply=decode_reply,
     faults=CODES,
     fidelity=FIDELITY,
+    upstream=UPSTREAM,
 )

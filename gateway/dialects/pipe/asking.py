@@ -1,9 +1,8 @@
 """A command as the arguments of a request line: the client's half.  requests.py reads them.
 
 Raises CommandFailed: UNSUPPORTED for what the protocol has no words for, UNREPRESENTABLE for a name or a value that a
-line cannot hold.  A V1 server makes topics on first use, knows one session timeout (10 s), hashes keys its own way and
-answers CONSUME at once, so `create`, the timeout of heartbeats, the partitioner, `resume` and `wait` are not said;
-limits on records are kept when the answer is read.
+line cannot hold.  What is not said although a command has it, and what holds instead, upstream.py declares; limits on
+records are kept when the answer is read.
 """
 
 from __future__ import annotations
@@ -12,7 +11,9 @@ from collections.abc import Callable
 
 from gateway.core.commands import (
     Acks,
+    Balanced,
     ByKey,
+    Command,
     CommitOffsets,
     Fetch,
     FetchOffsets,
@@ -42,7 +43,8 @@ def _write_publish(command: Publish, terms: PipeTerms) -> list[bytes]:
         raise unsupported("more or less than one record at a time")
     [record] = command.batch.records()
     key = record.key or b""
-    if not isinstance(command.to, ByKey) or command.to.key != key:
+    by_key = isinstance(command.to, ByKey) and command.to.key == key
+    if not by_key and not isinstance(command.to, Balanced):
         raise unsupported("choosing a partition but by the record's key")
     if b":" in key:
         raise CommandFailed(Fault.UNREPRESENTABLE, "a key with a colon")
@@ -68,6 +70,8 @@ def _write_fetch(command: Fetch, terms: PipeTerms) -> list[bytes]:
 def _write_join(command: JoinGroup, terms: PipeTerms) -> list[bytes]:
     if command.distinct or not isinstance(command.liveness, Heartbeats):
         raise unsupported("members that are not named or live by their connection")
+    if command.existing:
+        raise unsupported("joining a group only if there is one")
     args = _who(command.topic, command.group, command.member, terms)
     if not command.assignor:
         return args
@@ -79,7 +83,7 @@ def _write_join(command: JoinGroup, terms: PipeTerms) -> list[bytes]:
 def _write_membership(command: SyncGroup | Heartbeat | LeaveGroup, terms: PipeTerms) -> list[bytes]:
     if command.generation is None:
         raise unsupported("leaving in any generation")
-    return [*_who(command.topic, command.group, command.member, terms), write_number(command.generation + AHEAD)]
+    return [*_who(command.topic, command.group, command.member, terms), _generation(command.generation)]
 
 
 def _write_commit(command: CommitOffsets, terms: PipeTerms) -> list[bytes]:
@@ -92,7 +96,7 @@ def _write_commit(command: CommitOffsets, terms: PipeTerms) -> list[bytes]:
         return [write_name(group, "group"), write_topic(command.topic, terms), *where]
     if command.member is None or command.generation is None:
         raise unsupported("half a fence")
-    return [*_who(command.topic, group, command.member, terms), write_number(command.generation + AHEAD), *where]
+    return [*_who(command.topic, group, command.member, terms), _generation(command.generation), *where]
 
 
 def _write_offset(command: FetchOffsets, terms: PipeTerms) -> list[bytes]:
@@ -102,7 +106,7 @@ def _write_offset(command: FetchOffsets, terms: PipeTerms) -> list[bytes]:
     return [write_name(group, "group"), write_topic(command.topic, terms), write_number(command.partitions[0])]
 
 
-WRITE: dict[type, tuple[bytes, Callable[..., list[bytes]]]] = {
+WRITE: dict[type[Command], tuple[bytes, Callable[..., list[bytes]]]] = {
     Publish: (b"PRODUCE", _write_publish),
     Fetch: (b"CONSUME", _write_fetch),
     JoinGroup: (b"JOIN", _write_join),
@@ -117,6 +121,13 @@ WRITE: dict[type, tuple[bytes, Callable[..., list[bytes]]]] = {
 
 def _who(topic: Topic, group: int | str, member: str, terms: PipeTerms) -> list[bytes]:
     return [write_name(group, "group"), write_topic(topic, terms), write_name(member, "consumer_id")]
+
+
+def _generation(generation: int) -> bytes:
+    """As this wire counts.  One below 0 would be read as another."""
+    if generation < 0:
+        raise CommandFailed(Fault.UNREPRESENTABLE, f"{generation} is no generation")
+    return write_number(generation + AHEAD)
 
 
 def _group(reader: Reader) -> int | str:

@@ -41,10 +41,11 @@ from gateway.dialects.pipe.terms import PipeTerms
 
 def beside(command: Command, context: object) -> Aside | None:
     """What stands beside a command that is asked; None where it is not one of brokers and administrators."""
-    return context if isinstance(context, Aside) else _PLAIN.get(type(command))
+    return context if isinstance(context, Aside) else PLAIN.get(type(command))
 
 
-_PLAIN: dict[type, Aside] = {CreateTopic: Replication(REPLICATION_FACTOR), ListTopics: Metadata()}
+PLAIN: dict[type[Command], Aside] = {CreateTopic: Replication(REPLICATION_FACTOR), ListTopics: Metadata()}
+"""Kinds of commands that can be asked with nothing beside them -> what is taken to stand there."""
 
 
 def ask(command: Command, aside: Aside, terms: PipeTerms) -> tuple[bytes, list[bytes]]:
