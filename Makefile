@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test lint docs bench fuzz soak
+.PHONY: run test lint docs bench fuzz soak kafka
 
 run: .venv/installed
 	@$(BIN)/gateway run
@@ -15,12 +15,17 @@ lint: .venv/tested
 
 docs: .venv/tested
 	$(BIN)/python -m gateway.conformance.translation
+	$(BIN)/python -m gateway.conformance.upstreams
 
 bench: .venv/tested
 	@$(BIN)/gateway bench
 
 soak: .venv/tested
 	$(BIN)/python -m pytest -m long
+
+# A real Kafka on loopback, in the foreground; needs Maven and Java 17.
+kafka: .venv/tested
+	@PYTHONPATH=.:tests $(BIN)/python -m system.kafka
 
 fuzz: .venv/tested
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest tests/core tests/dialects tests/backends

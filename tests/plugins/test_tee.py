@@ -396,7 +396,7 @@ def test_closing_closes_both(pair: Pair) -> None:
     ("argument", "sentence"),
     [
         ("memory", "tee wants two backends"),
-        ("memory+nothing", "there is no backend 'nothing'; there are memory, sqlite:"),
+        ("memory+nothing", "there is no backend 'nothing'; there are kafka:"),
         ("memory+memory:x", "the memory backend takes no argument"),
     ],
 )

@@ -1,0 +1,189 @@
+"""A connection to a server of any dialect, as its client: ClientSession on a socket, with deadlines.
+
+Requests leave together, one write a turn of the reactor; answers find their callers by tag, or by order where the
+dialect has none.  Knows nothing of why it was connected, nor of other connections.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import cast
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IPushProducer, IReactorTime
+from twisted.internet.protocol import Protocol, connectionDone
+from twisted.internet.tcp import Connection as TCPConnection
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from gateway.core.commands import Command
+from gateway.core.faults import CommandFailed, Fault
+from gateway.core.records import RecordBatch
+from gateway.core.replies import Outcome, Reply
+from gateway.dialects import ClientSession, Dialect, Request, Terms
+from gateway.net.server import READ_BYTES
+
+LAST_TAG = (1 << 31) - 1
+"""Tags go round; every tagged dialect has room for these."""
+
+Deliver = Callable[[RecordBatch], None]
+
+
+class Asked:
+    """A command that somebody waits for.
+
+    until:   when its caller gives up, seconds of the clock.
+    at:      when it was sent, infinitely late until then.
+    deliver: takes what is pushed, for a Follow.
+    """
+
+    __slots__ = ("at", "command", "deliver", "done", "until")
+
+    def __init__(self, command: Command, until: float, deliver: Deliver | None = None) -> None:
+        self.command = command
+        self.until = until
+        self.at = math.inf
+        self.deliver = deliver
+        self.done: Deferred[Reply] = Deferred()
+
+    def fail(self, fault: Fault, detail: str) -> None:
+        """Unless its caller has given up."""
+        if not self.done.called:
+            self.done.errback(CommandFailed(fault, detail))
+
+
+@implementer(IPushProducer)
+class Peer(Protocol):
+    """The server at the other end.
+
+    terms: what it and we have agreed on.
+    lost:  told once the connection is gone, with what had been sent and never answered, in the order it was.
+    gone:  it is.
+    heard: when something last came from it.
+    """
+
+    _log = Logger()
+
+    def __init__(
+        self, dialect: Dialect, terms: Terms, clock: IReactorTime, lost: Callable[[Peer, list[Asked]], None]
+    ) -> None:
+        self.terms = terms
+        self._session = ClientSession(dialect, terms)
+        self._clock = clock
+        self._on_lost = lost
+        self._asked: dict[int, Asked] = {}
+        self._tag = 0
+        self._dirty = False
+        self.gone = False
+        self.heard = clock.seconds()
+
+    @property
+    def open(self) -> int:
+        """Requests that have not been answered."""
+        return len(self._asked)
+
+    def connectionMade(self) -> None:
+        """See IProtocol."""
+        transport = self.transport
+        assert transport is not None
+        if isinstance(transport, TCPConnection):
+            transport.bufferSize = READ_BYTES
+            transport.setTcpNoDelay(True)
+            transport.setTcpKeepAlive(True)
+
+    def ask(self, asked: Asked, context: object = None, tag: int | None = None) -> None:
+        """Send a request.  tag: only for what a dialect says with a certain one, such as a greeting.
+
+        Raises CommandFailed for what the dialect cannot say; `asked.done` fails with what the server makes of it.
+        """
+        if tag is None:
+            tag = self._tag = self._next_tag()
+        self._session.ask(Request(asked.command, tag, context))
+        asked.at = self._clock.seconds()
+        self._asked[tag] = asked
+        if not self._dirty:
+            self._dirty = True
+            self._clock.callLater(0, self._flush)
+
+    def dataReceived(self, data: bytes) -> None:
+        """See IProtocol."""
+        self.heard = self._clock.seconds()
+        for request, outcome in self._session.receive(data):
+            self._answered(cast(int, request.tag), outcome)
+        if self._session.closing:
+            self.abort()
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """See IProtocol."""
+        self.gone = True
+        asked, self._asked = list(self._asked.values()), {}
+        self._on_lost(self, asked)
+
+    def pauseProducing(self) -> None:
+        """Read no more for now."""
+        if not self.gone:
+            self._reader.pauseProducing()
+
+    def resumeProducing(self) -> None:
+        """Read again."""
+        if not self.gone:
+            self._reader.resumeProducing()
+
+    def stopProducing(self) -> None:
+        """Read nothing more at all."""
+        self.abort()
+
+    def sweep(self, now: float) -> None:
+        """Give up what is overdue; hang up on a server from which nothing has come since that was sent."""
+        overdue = [asked for asked in self._asked.values() if now >= asked.until]
+        silent = any(self.heard <= asked.at for asked in overdue)
+        for asked in overdue:
+            asked.fail(Fault.TIMEOUT, "the upstream did not answer in time")
+        if silent:
+            self.abort()
+
+    def close(self) -> None:
+        """Hang up once what was written is out."""
+        if not self.gone and self.transport is not None:
+            self._flush()
+            self.transport.loseConnection()
+
+    def abort(self) -> None:
+        """Hang up now."""
+        if not self.gone and self.transport is not None:
+            self.transport.abortConnection()  # type: ignore[attr-defined]  # ITCPTransport, and TLS has it too
+
+    def _answered(self, tag: int, outcome: Outcome | RecordBatch) -> None:
+        asked = self._asked.get(tag)
+        if asked is None:
+            return  # the connection was lost while we told of an answer before it
+        if isinstance(outcome, RecordBatch):
+            assert asked.deliver is not None, "only what is followed is pushed"
+            asked.deliver(outcome)
+            return
+        del self._asked[tag]
+        if asked.done.called:
+            return  # whoever asked has given up
+        if isinstance(outcome, CommandFailed):
+            asked.done.errback(outcome)
+        else:
+            asked.done.callback(outcome)
+
+    def _flush(self) -> None:
+        self._dirty = False
+        octets = self._session.take()
+        if octets and not self.gone and self.transport is not None:
+            self.transport.write(octets)
+
+    def _next_tag(self) -> int:
+        tag = self._tag
+        while True:
+            tag = tag % LAST_TAG + 1
+            if tag not in self._asked:
+                return tag
+
+    @property
+    def _reader(self) -> IPushProducer:
+        return IPushProducer(self.transport)
