@@ -82,9 +82,9 @@ def stop(process: subprocess.Popen[bytes], deadline: float) -> None:
         process.wait()
 
 
-def gateway(backend: str) -> list[str]:
+def gateway(backend: str, listeners: Sequence[str] = LISTENERS) -> list[str]:
     """The command that starts the gateway itself on free ports of loopback."""
-    listen = [f"--listen={dialect}=tcp:0:interface=127.0.0.1" for dialect in LISTENERS]
+    listen = [f"--listen={dialect}=tcp:0:interface=127.0.0.1" for dialect in listeners]
     return [sys.executable, "-m", "gateway.cli", "run", *listen, f"--backend={backend}"]
 
 

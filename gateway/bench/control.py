@@ -54,6 +54,11 @@ class Control:
         """Make the topic that is written to."""
         self.ask(f"CREATE topic={TOPIC} partitions={partitions}", "admin")
 
+    def forget(self) -> None:
+        """Delete the topic, if an earlier row has left it."""
+        with suppress(BenchFailed):
+            self.ask(f"DELETE topic={TOPIC}")
+
     def fill(self, batches: int, count: int) -> None:
         """Write so many batches of so many records each to partition 0."""
         frame = cursus_batch(TOPIC, 0, count)

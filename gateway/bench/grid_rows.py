@@ -39,7 +39,7 @@ GRID = (
         port="grid",
         connections=8,
         depth=64,
-        on=GATEWAY,
+        on=(*GATEWAY, "remote"),
         echo="echo-8x64/echo",
     ),
     Scenario(
@@ -50,7 +50,7 @@ GRID = (
         connections=1,
         depth=1,
         apart=True,
-        on=GATEWAY,
+        on=(*GATEWAY, "remote"),
         echo="echo-ping-pong/echo",
     ),
 )

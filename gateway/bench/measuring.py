@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 
 import msgspec
@@ -35,11 +36,13 @@ class Terms(msgspec.Struct, frozen=True):
     """How every row is measured.
 
     directory: where what is durable goes.
+    kafka:     `host:port` of a broker; its topic `bench` is made and deleted again.
     """
 
     directory: Path
     seconds: float = 2.0
     generators: int = 1
+    kafka: str = ""
 
 
 def measure(row: Row, terms: Terms) -> Sample:
@@ -49,22 +52,35 @@ def measure(row: Row, terms: Terms) -> Sample:
         if row.target == "file":
             return _append(row.scenario, directory, terms)
         server_cpu, load_cpu = _cores(row)
-        with children.serving(_command(row.target, directory), directory, server_cpu) as server:
-            measured = _drive(row.scenario, server, terms, load_cpu)
+        with ExitStack() as servers:
+            command = _command(row.target, directory, terms, servers, server_cpu)
+            server = servers.enter_context(children.serving(command, directory, server_cpu))
+            measured = _drive(row, server, terms, load_cpu)
     return _sample(row.scenario, measured)
 
 
-def _command(target: Target, directory: Path) -> list[str]:
-    if target == "echo":
-        return children.echo()
-    return children.gateway("memory" if target == "memory" else f"sqlite:{directory / 'gateway'}")
+def _command(target: Target, directory: Path, terms: Terms, servers: ExitStack, cpu: int | None) -> list[str]:
+    """What starts the server, beside which others may have been started."""
+    match target:
+        case "echo":
+            return children.echo()
+        case "memory":
+            return children.gateway("memory")
+        case "kafka":
+            return children.gateway(f"kafka:{terms.kafka}")
+        case "remote":
+            behind = directory / "upstream"
+            behind.mkdir()
+            upstream = servers.enter_context(children.serving(children.gateway("memory", ["native"]), behind, cpu))
+            return children.gateway(f"remote:native=tcp:127.0.0.1:{upstream.ports()['native']}")
+    return children.gateway(f"sqlite:{directory / 'gateway'}")
 
 
 def _cores(row: Row) -> tuple[int | None, int | None]:
     """Where server and load run.  One request at a time is twice as fast if the scheduler happens to put both on one
     core, and rounds then differ by a factor of two; apart they agree within a few percent."""
     cores = sorted(os.sched_getaffinity(0))
-    apart = row.scenario.apart and row.target != "sqlite" and len(cores) > 1
+    apart = row.scenario.apart and row.target not in ("sqlite", "kafka") and len(cores) > 1
     return (cores[0], cores[1]) if apart else (None, None)
 
 
@@ -74,9 +90,11 @@ def _append(scenario: Scenario, directory: Path, terms: Terms) -> Sample:
     return Sample(count * scenario.records / (sum(took) / 1e9), took)
 
 
-def _drive(scenario: Scenario, server: children.Server, terms: Terms, cpu: int | None) -> list[Measured]:
-    ports = server.ports()
+def _drive(row: Row, server: children.Server, terms: Terms, cpu: int | None) -> list[Measured]:
+    scenario, ports = row.scenario, server.ports()
     with Control(ports) as control:
+        if row.target == "kafka":  # which outlives us
+            control.forget()
         load = scenario.load(control, scenario.connections)
         job = Job(
             port=ports[scenario.port],
@@ -95,6 +113,8 @@ def _drive(scenario: Scenario, server: children.Server, terms: Terms, cpu: int |
         measured = children.generate(job, terms.generators)
         if scenario.stores:
             _check_stored(control.stored(), scenario.records * sum(part.total for part in measured))
+        if row.target == "kafka":
+            control.forget()
     return measured
 
 

@@ -77,6 +77,7 @@ def main(argv: list[str]) -> int:
     type=click.Path(exists=True, file_okay=False, writable=True, path_type=Path),
     help="Where durable rows write; the system's temporary directory unless given.",
 )
+@click.option("--kafka", default="", metavar="HOST:PORT", help="A broker to measure on, too: `make kafka` runs one.")
 def bench(
     rounds: int,
     seconds: float,
@@ -85,15 +86,16 @@ def bench(
     as_json: bool,
     generators: int,
     directory: Path | None,
+    kafka: str,
 ) -> None:
     """Run what was asked for."""
-    chosen = rows(only)
+    chosen = rows(only, bool(kafka))
     if not chosen:
         raise click.UsageError(f"no row has {' or '.join(only)} in its name; --list says which there are")
     if listing:
         _list(chosen, as_json)
         return
-    report = run(chosen, rounds, Terms(directory or Path(tempfile.gettempdir()), seconds, generators))
+    report = run(chosen, rounds, Terms(directory or Path(tempfile.gettempdir()), seconds, generators, kafka))
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(report)).decode())
     else:
@@ -161,7 +163,9 @@ def _goals(goals: list[Verdict]) -> Table:
     table.add_column("met")
     for one in goals:
         goal = one.goal
-        table.add_row(str(goal.number), goal.about, f"{one.value:.2f}", f"{goal.floor:g}", f"{goal.aim:g}", one.met)
+        table.add_row(
+            str(goal.number or "-"), goal.about, f"{one.value:.2f}", f"{goal.floor:g}", f"{goal.aim:g}", one.met
+        )
     return table
 
 

@@ -18,7 +18,7 @@ from gateway.bench.loads import (
     stream_group,
 )
 from gateway.bench.mlog_rows import MLOG
-from gateway.bench.scenario import GATEWAY, Row, Scenario
+from gateway.bench.scenario import EVERYWHERE, GATEWAY, Row, Scenario
 
 SMALL = frames.framed(b"x" * 32)
 
@@ -80,7 +80,7 @@ SCENARIOS = (
         depth=16,
         records=BATCH,
         stores=True,
-        on=GATEWAY,
+        on=EVERYWHERE,
         echo="echo-batch/echo",
         file="file-batch/file",
     ),
@@ -93,7 +93,7 @@ SCENARIOS = (
         depth=64,
         records=1,
         stores=True,
-        on=GATEWAY,
+        on=EVERYWHERE,
         echo="echo-8x64/echo",
     ),
     Scenario(
@@ -106,7 +106,7 @@ SCENARIOS = (
         records=1,
         stores=True,
         apart=True,
-        on=GATEWAY,
+        on=EVERYWHERE,
         echo="echo-ping-pong/echo",
     ),
     Scenario(
@@ -117,7 +117,7 @@ SCENARIOS = (
         connections=1,
         depth=4,
         records=BATCH,
-        on=GATEWAY,
+        on=EVERYWHERE,
     ),
     Scenario(
         name="cursus-group-poll",
@@ -178,7 +178,7 @@ SCENARIOS = (
 )
 
 
-def rows(only: tuple[str, ...] = ()) -> list[Row]:
-    """Every row, or those whose name has one of these in it."""
-    every = [Row(scenario, target) for scenario in SCENARIOS for target in scenario.on]
+def rows(only: tuple[str, ...] = (), kafka: bool = False) -> list[Row]:
+    """Every row, or those whose name has one of these in it.  kafka: there is a broker."""
+    every = [Row(scenario, target) for scenario in SCENARIOS for target in scenario.on if kafka or target != "kafka"]
     return [row for row in every if not only or any(part in row.name for part in only)]

@@ -10,11 +10,15 @@ import msgspec
 from gateway.bench.control import Control
 from gateway.bench.loads import Load
 
-Target = Literal["memory", "sqlite", "echo", "file"]
-"""memory, sqlite: the gateway with that backend.  echo: the reference server.  file: appends of our own, no server."""
+Target = Literal["memory", "sqlite", "remote", "kafka", "echo", "file"]
+"""memory, sqlite: the gateway with that backend.  remote: the gateway before another one with memory, native between
+them.  kafka: before a broker that somebody runs.  echo: the reference server.  file: appends of our own, no server."""
 
 GATEWAY: tuple[Target, ...] = ("sqlite", "memory")
-"""The gateway with each of its backends."""
+"""The gateway with each of its own backends."""
+
+EVERYWHERE: tuple[Target, ...] = (*GATEWAY, "remote", "kafka")
+"""And with those that others do the work for."""
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,7 +29,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     depth:   requests in flight on each connection.
     records: in each request, 0 = it is requests that are counted.
     stores:  what is acknowledged must be found in the topic afterwards.
-    on:      the servers it is measured on.
+    on:      the servers it is measured on; on kafka only where one is named.
     apart:   load and server keep to one core each, where the server has but one thread.
     echo:    the row of the reference under the same load.
     file:    the row of the plain file that durable figures are compared with.

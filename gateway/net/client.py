@@ -11,9 +11,8 @@ from collections.abc import Callable
 from typing import cast
 
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IPushProducer, IReactorTime
+from twisted.internet.interfaces import IPushProducer, IReactorTime, ITCPTransport
 from twisted.internet.protocol import Protocol, connectionDone
-from twisted.internet.tcp import Connection as TCPConnection
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
@@ -23,10 +22,14 @@ from gateway.core.faults import CommandFailed, Fault
 from gateway.core.records import RecordBatch
 from gateway.core.replies import Outcome, Reply
 from gateway.dialects import ClientSession, Dialect, Request, Terms
-from gateway.net.server import READ_BYTES
+from gateway.net.sockets import send, tune
 
 LAST_TAG = (1 << 31) - 1
 """Tags go round; every tagged dialect has room for these."""
+
+OWED_SECONDS = 10.0
+"""How long after its deadline an answer may still come before a server that says other things is hung up on: what it
+owes is kept in mind, and of an untagged one nothing behind it is ever heard."""
 
 Deliver = Callable[[RecordBatch], None]
 
@@ -34,7 +37,7 @@ Deliver = Callable[[RecordBatch], None]
 class Asked:
     """A command that somebody waits for.
 
-    until:   when its caller gives up, seconds of the clock.
+    until:   when its caller gives up, seconds of the clock; a Follow only waits like this for being sent.
     at:      when it was sent, infinitely late until then.
     deliver: takes what is pushed, for a Follow.
     """
@@ -48,10 +51,14 @@ class Asked:
         self.deliver = deliver
         self.done: Deferred[Reply] = Deferred()
 
-    def fail(self, fault: Fault, detail: str) -> None:
+    def fail(self, failure: CommandFailed) -> None:
         """Unless its caller has given up."""
         if not self.done.called:
-            self.done.errback(CommandFailed(fault, detail))
+            self.done.errback(failure)
+
+    def overdue(self, now: float) -> bool:
+        """Whether it was sent and should have been answered."""
+        return now >= self.until and self.at < math.inf and self.deliver is None
 
 
 @implementer(IPushProducer)
@@ -59,7 +66,8 @@ class Peer(Protocol):
     """The server at the other end.
 
     terms: what it and we have agreed on.
-    lost:  told once the connection is gone, with what had been sent and never answered, in the order it was.
+    lost:  told once the connection is gone, with what was never answered, in the order it was asked; `at` says of each
+           whether it was sent.
     gone:  it is.
     heard: when something last came from it.
     """
@@ -74,8 +82,9 @@ class Peer(Protocol):
         self._clock = clock
         self._on_lost = lost
         self._asked: dict[int, Asked] = {}
+        self._unsent: list[Asked] = []
         self._tag = 0
-        self._dirty = False
+        self._hung_up = False
         self.gone = False
         self.heard = clock.seconds()
 
@@ -84,14 +93,16 @@ class Peer(Protocol):
         """Requests that have not been answered."""
         return len(self._asked)
 
+    @property
+    def idle(self) -> bool:
+        """Nobody waits for an answer."""
+        return all(asked.done.called for asked in self._asked.values())
+
     def connectionMade(self) -> None:
         """See IProtocol."""
-        transport = self.transport
-        assert transport is not None
-        if isinstance(transport, TCPConnection):
-            transport.bufferSize = READ_BYTES
-            transport.setTcpNoDelay(True)
-            transport.setTcpKeepAlive(True)
+        tune(self.transport)
+        if ITCPTransport.providedBy(self.transport):
+            self.transport.setTcpKeepAlive(True)  # a stream may have nothing to say for long
 
     def ask(self, asked: Asked, context: object = None, tag: int | None = None) -> None:
         """Send a request.  tag: only for what a dialect says with a certain one, such as a greeting.
@@ -103,7 +114,9 @@ class Peer(Protocol):
         self._session.ask(Request(asked.command, tag, context))
         asked.at = self._clock.seconds()
         self._asked[tag] = asked
-        if not self._dirty:
+        if len(self._asked) == 1:
+            self._flush()  # who asks one thing at a time waits for nobody
+        elif not self._dirty:
             self._dirty = True
             self._clock.callLater(0, self._flush)
 
@@ -137,21 +150,23 @@ class Peer(Protocol):
 
     def sweep(self, now: float) -> None:
         """Give up what is overdue; hang up on a server from which nothing has come since that was sent."""
-        overdue = [asked for asked in self._asked.values() if now >= asked.until]
-        silent = any(self.heard <= asked.at for asked in overdue)
-        for asked in overdue:
-            asked.fail(Fault.TIMEOUT, "the upstream did not answer in time")
-        if silent:
+        overdue = [asked for asked in self._asked.values() if asked.overdue(now)]
+        if any(self.heard <= asked.at or now >= asked.until + OWED_SECONDS for asked in overdue):
             self.abort()
+        for asked in overdue:
+            asked.fail(CommandFailed(Fault.TIMEOUT, "the upstream did not answer in time"))
 
     def close(self) -> None:
-        """Hang up once what was written is out."""
+        """Hang up once what was written is out; nobody is kept waiting for what comes of it."""
         if not self.gone and self.transport is not None:
             self._flush()
             self.transport.loseConnection()
+            for asked in list(self._asked.values()):
+                asked.fail(CommandFailed(Fault.UNAVAILABLE, "the gateway hung up: this may have been done, or not"))
 
     def abort(self) -> None:
-        """Hang up now."""
+        """Hang up now; what was not sent yet never will be."""
+        self._hung_up = True
         if not self.gone and self.transport is not None:
             self.transport.abortConnection()  # type: ignore[attr-defined]  # ITCPTransport, and TLS has it too
 
@@ -175,7 +190,7 @@ class Peer(Protocol):
         self._dirty = False
         octets = self._session.take()
         if octets and not self.gone and self.transport is not None:
-            self.transport.write(octets)
+            send(self.transport, octets)
 
     def _next_tag(self) -> int:
         tag = self._tag
@@ -187,3 +202,11 @@ class Peer(Protocol):
     @property
     def _reader(self) -> IPushProducer:
         return IPushProducer(self.transport)
+
+
+def _unknown(outcome: Outcome | RecordBatch) -> Outcome | RecordBatch:
+    """What became of requests whose answers were never understood: the fault is not of who asked."""
+    if not isinstance(outcome, CommandFailed) or outcome.fault not in (Fault.MALFORMED, Fault.TOO_LARGE):
+        return outcome
+    why = f"the upstream cannot be understood, {outcome.detail}: this may have been done, or not"
+    return CommandFailed(Fault.UNAVAILABLE, why)

@@ -17,7 +17,6 @@ from twisted.internet.interfaces import (
     IPushProducer,
 )
 from twisted.internet.protocol import Factory, Protocol, connectionDone
-from twisted.internet.tcp import Connection as TCPConnection
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
@@ -34,6 +33,7 @@ from gateway.net.addresses import is_loopback, shown
 from gateway.net.following import Follows
 from gateway.net.login import Auth, Login, choose_judge
 from gateway.net.port import Port
+from gateway.net.sockets import send, tune
 
 MAX_ASKED = 16 << 20
 """Bytes of records that one connection may be writing, or be about to read, at a time; a fetch that waits has none yet.
@@ -41,10 +41,6 @@ MAX_ASKED = 16 << 20
 
 MAX_HELD = 1 << 20
 """Bytes of answers that gather before they are written; and that may gather behind one that is still to come."""
-
-READ_BYTES = 1 << 18
-"""The most that one read takes from a socket, and what may wait to be written to it before we are told to pause.
-Four times Twisted's own: 1.2 times the records in batches, measured."""
 
 CLOSE_SECONDS = 10.0
 """How long a peer that we hung up on may take to read its last answers."""
@@ -100,10 +96,7 @@ class Connection(Protocol):
     def connectionMade(self) -> None:
         """See IProtocol."""
         assert self.transport is not None
-        if isinstance(self.transport, TCPConnection):
-            self.transport.bufferSize = READ_BYTES
-            # An answer that comes a moment after another would wait 40 ms for the peer's delayed acknowledgement.
-            self.transport.setTcpNoDelay(True)
+        tune(self.transport)
         self._writer = IConsumer(self.transport)
         self._reader = IPushProducer(self.transport)
         self._writer.registerProducer(self, True)
@@ -359,7 +352,7 @@ class Connection(Protocol):
     def _write(self) -> None:
         data = self._session.take()
         if data and not self._lost:
-            self._writer.write(data)
+            send(self.transport, data)
 
     def _settle_reading(self) -> None:
         full = (self.peer_full and not self._session.sparing) or bool(self._waiting) or self._full()

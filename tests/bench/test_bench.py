@@ -50,7 +50,8 @@ def test_one_at_a_time_is_measured_with_load_and_server_on_cores_of_their_own(tm
     cores = sorted(os.sched_getaffinity(0))
     (ping_pong,) = (scenario for scenario in SCENARIOS if scenario.name == "cursus-ping-pong")
     kept = {target: measuring._cores(Row(ping_pong, target)) for target in ping_pong.on}
-    assert kept == {"sqlite": (None, None), "memory": (cores[0], cores[1]) if len(cores) > 1 else (None, None)}
+    apart = (cores[0], cores[1]) if len(cores) > 1 else (None, None)
+    assert kept == {"sqlite": (None, None), "memory": apart, "remote": apart, "kafka": (None, None)}
     with serving(children.echo(), tmp_path, cores[0]) as server:
         server.ports()
         assert os.sched_getaffinity(server.process) == {cores[0]}
@@ -131,7 +132,9 @@ def test_list_lists_every_row(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--list"]) == 0
     listed = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
     assert listed == [one.name for one in rows()]
-    assert len(set(listed)) == len(listed) == sum(len(scenario.on) for scenario in SCENARIOS)
+    every = [one.name for one in rows(kafka=True)]
+    assert len(set(every)) == len(every) == sum(len(scenario.on) for scenario in SCENARIOS)
+    assert listed == [name for name in every if not name.endswith("/kafka")]
 
 
 def test_list_lists_what_was_selected_also_as_json(capsys: pytest.CaptureFixture[str]) -> None:
@@ -277,6 +280,7 @@ def test_a_good_answer_of_the_grid_has_its_marker_once_and_no_other_has_it(
     [
         "cursus-batch/memory",
         "cursus-batch/sqlite",
+        "cursus-single/remote",
         "pipe-produce/memory",
         "iggy-send-100/memory",
         "iggy-send-1000/sqlite",
@@ -304,6 +308,7 @@ def test_what_was_acknowledged_and_is_not_stored_is_a_failure() -> None:
     "name",
     [
         "cursus-fetch/memory",
+        "cursus-fetch/remote",
         "cursus-heartbeat/memory",
         "pipe-offset/memory",
         "iggy-ping/memory",
@@ -316,6 +321,7 @@ def test_what_was_acknowledged_and_is_not_stored_is_a_failure() -> None:
         "mlog-fetch-100/sqlite",
         "grid-get/memory",
         "grid-get/sqlite",
+        "grid-get/remote",
         "grid-get-ping-pong/memory",
     ],
 )
