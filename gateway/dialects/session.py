@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
+from typing import Protocol
 
 import msgspec
 
@@ -30,8 +31,25 @@ def unheard() -> None:
     """The `wake` of a session that nobody carries."""
 
 
+def uncounted(failure: CommandFailed) -> None:
+    """The `counted` of a session that nobody carries."""
+
+
 def untold(sentence: str) -> None:
     """The `tell` of a session that nobody carries."""
+
+
+class Tap(Protocol):
+    """Sees all that crosses one connection, as it crosses.  Quick, and never raises."""
+
+    def heard(self, ticket: int, frame: bytes, request: Request | Refusal) -> None:
+        """A whole frame came in, and what it means.  ticket: what its answer will have, if there is to be one."""
+
+    def answered(self, ticket: int, request: Request | Refusal, outcome: Outcome, data: bytes) -> None:
+        """How it ended, and the bytes that say so: maybe none, maybe sent later than this."""
+
+    def said(self, data: bytes) -> None:
+        """Bytes that answer nothing: records that are pushed, signs of life."""
 
 
 class Looking(msgspec.Struct, frozen=True):
@@ -39,11 +57,13 @@ class Looking(msgspec.Struct, frozen=True):
 
     execute: of the command and who asks; a Reply, or something that is none yet, or CommandFailed is raised.
     drop:    gives up what was no Reply: the command is to be asked in the usual way then.
+    count:   of what kind and how many were answered so.
     """
 
     execute: Callable[[Command, Session], object]
     who: Session
     drop: Callable[[object], None]
+    count: Callable[[type, int], None]
 
 
 def unlooking() -> Looking | None:
@@ -83,6 +103,8 @@ class ServerSession:
              while nobody calls this session, such as another connection's doing.
     looking: says how to look at once, None if what was asked before has to begin first, or more must not be asked now.
              For a dialect whose smallest reads cost less than what carrying a call does.
+    tap:     sees what crosses, None = nobody looks.  Small reads are not answered past it.
+    counted: hears of every frame that was no command.
     tell:    a sentence for the operator's log, which adds who the peer is.  Never one with a secret in it.
     """
 
@@ -100,6 +122,8 @@ class ServerSession:
         self.wake: Callable[[], None] = unheard
         self.tell: Callable[[str], None] = untold
         self.looking: Callable[[], Looking | None] = unlooking
+        self.tap: Tap | None = None
+        self.counted: Callable[[CommandFailed], None] = uncounted
         self._encode_reply = self.dialect.encode_reply
         self._tagged = self.dialect.tagged
         self._frames = FrameBuffer(self.dialect.measure_request, self.settings.max_frame or self.dialect.max_frame)
@@ -144,6 +168,8 @@ class ServerSession:
             data = self._encode_reply(call.request, outcome, self.terms)
         except CommandFailed as failure:
             data = self._encode_reply(call.request, failure, self.terms)
+        if self.tap is not None:
+            self.tap.answered(call.ticket, call.request, outcome, data)
         if self._tagged or (call.ticket == self._turn and not self.early):  # the common cases of `_send`
             self.held += len(data)
             self._out.append(data)
@@ -175,6 +201,8 @@ class ServerSession:
 
     def say(self, data: bytes) -> None:
         """Bytes that answer no call, such as a sign of life; they leave behind what is there to be taken."""
+        if self.tap is not None:
+            self.tap.said(data)
         self._out.append(data)
         self.held += len(data)
 
@@ -219,8 +247,12 @@ class ServerSession:
 
     def refuse(self, refusal: Refusal) -> None:
         """Answer what is no command, in its turn."""
+        self.counted(refusal.failure)
         ticket = self._ticket()
-        self._send(ticket, self.dialect.encode_reply(refusal, refusal.failure, self.terms))
+        data = self.dialect.encode_reply(refusal, refusal.failure, self.terms)
+        if self.tap is not None:
+            self.tap.answered(ticket, refusal, refusal.failure, data)
+        self._send(ticket, data)
         if refusal.closing:
             self.close(str(refusal.failure))
 
@@ -233,6 +265,8 @@ class ServerSession:
         decode, terms = self.dialect.decode_request, self.terms
         for frame in frames:
             request = decode(frame, terms)
+            if self.tap is not None:
+                self.tap.heard(self._issued, frame, request)
             if isinstance(request, Request):
                 found += self.calls(request)
             else:

@@ -112,19 +112,21 @@ class Peer(Protocol):
         if tag is None:
             tag = self._tag = self._next_tag()
         self._session.ask(Request(asked.command, tag, context))
-        asked.at = self._clock.seconds()
+        asked.at = math.inf
         self._asked[tag] = asked
+        self._unsent.append(asked)
         if len(self._asked) == 1:
             self._flush()  # who asks one thing at a time waits for nobody
-        elif not self._dirty:
-            self._dirty = True
+        elif len(self._unsent) == 1:
             self._clock.callLater(0, self._flush)
 
     def dataReceived(self, data: bytes) -> None:
         """See IProtocol."""
         self.heard = self._clock.seconds()
-        for request, outcome in self._session.receive(data):
-            self._answered(cast(int, request.tag), outcome)
+        answers = self._session.receive(data)
+        garbled = answers[-1][1] if answers and self._session.closing else None
+        for request, outcome in answers:
+            self._answered(cast(int, request.tag), _unknown(outcome) if outcome is garbled else outcome)
         if self._session.closing:
             self.abort()
 
@@ -187,9 +189,13 @@ class Peer(Protocol):
             asked.done.callback(outcome)
 
     def _flush(self) -> None:
-        self._dirty = False
+        if self._hung_up or self.gone or self.transport is None:
+            return
+        now, unsent, self._unsent = self._clock.seconds(), self._unsent, []
+        for asked in unsent:
+            asked.at = now
         octets = self._session.take()
-        if octets and not self.gone and self.transport is not None:
+        if octets:
             send(self.transport, octets)
 
     def _next_tag(self) -> int:

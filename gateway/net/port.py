@@ -8,7 +8,9 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
 from gateway.backends.interface import IBackend
+from gateway.net.meters import Faults
 from gateway.net.roster import Roster
+from gateway.net.tapping import Taps
 from gateway.net.users import Users
 from gateway.net.vitals import Vitals
 
@@ -27,6 +29,7 @@ class Port:
 
     backend: carries the commands out.  clock: never goes back; time-outs run on it.
     users:   who may log in; None = nobody was named.
+    faults:  the last commands that failed.  taps: who looks at what crosses connections.
     """
 
     def __init__(
@@ -38,6 +41,9 @@ class Port:
         self.users = Users() if users is None else users
         self.roster = Roster(backend, Vitals().look)
         self.connections: set[Connection] = set()
+        self.faults = Faults()
+        self.taps = Taps(lambda: self.connections)
+        self.draining = False
         self._dirty: list[Connection] = []
         self._idle: list[Deferred[None]] = []
 
@@ -58,6 +64,7 @@ class Port:
 
     def drain(self) -> Deferred[None]:
         """Start nothing new; fires when every connection has its answers and is gone."""
+        self.draining = True
         drained: Deferred[None] = Deferred()
         self._idle.append(drained)
         for connection in list(self.connections):

@@ -28,12 +28,14 @@ from gateway.core.faults import CommandFailed, Fault
 from gateway.core.records import RecordBatch
 from gateway.core.replies import Answer, Outcome, Reply
 from gateway.dialects import Call, Listener, ServerSession
-from gateway.dialects.session import Looking, unheard, unlooking, untold
+from gateway.dialects.session import Looking, Tap, uncounted, unheard, unlooking, untold
 from gateway.net.addresses import is_loopback, shown
 from gateway.net.following import Follows
 from gateway.net.login import Auth, Login, choose_judge
+from gateway.net.meters import Meter
 from gateway.net.port import Port
 from gateway.net.sockets import send, tune
+from gateway.net.tapping import together
 
 MAX_ASKED = 16 << 20
 """Bytes of records that one connection may be writing, or be about to read, at a time; a fetch that waits has none yet.
@@ -49,16 +51,19 @@ CLOSE_SECONDS = 10.0
 class Listening(Factory):
     """Makes the connections of one listening port.
 
-    auth: what it asks of who comes in.  port: set before the first connection can come in.
+    auth: what it asks of who comes in.  tls: it is behind TLS.  port: set before the first connection can come in.
+    meter: what it has done.
     """
 
     noisy = False
     port: Port
 
-    def __init__(self, name: str, listener: Listener, auth: Auth = "optional") -> None:
+    def __init__(self, name: str, listener: Listener, auth: Auth = "optional", *, tls: bool = False) -> None:
         self.name = name
         self.listener = listener
         self.auth = auth
+        self.tls = tls
+        self.meter = Meter()
 
     def buildProtocol(self, addr: IAddress | None) -> Connection:
         """See IProtocolFactory."""
@@ -78,6 +83,8 @@ class Connection(Protocol):
         self._listening = listening
         self._port = port
         self._execute = port.backend.execute
+        self._meter = listening.meter
+        self._taps: dict[object, Tap] = {}
         self._waiting: deque[Call] = deque()
         self._waits: set[Deferred[Reply]] = set()
         self._following = Follows(self, port.backend)
@@ -102,9 +109,11 @@ class Connection(Protocol):
         self._writer.registerProducer(self, True)
         self._session: ServerSession = self._listening.listener.session(shown(self.transport.getHost()))
         self._session.wake, self._session.tell = self._touch, self._tell
-        self._session.looking = self._looking
+        self._session.looking, self._session.counted = self._looking, self._refused
         self._enter(self.transport.getPeer())
+        self._meter.accepted += 1
         self._port.connections.add(self)
+        self._port.taps.entered(self)
 
     def _enter(self, peer: IAddress) -> None:
         listening, port = self._listening, self._port
@@ -119,8 +128,18 @@ class Connection(Protocol):
 
     def dataReceived(self, data: bytes) -> None:
         """See IProtocol."""
-        self._waiting += self._session.receive(data, self._port.clock.seconds())
-        self._pump()
+        meter, clock = self._meter, self._port.clock
+        meter.bytes_in += len(data)
+        began = clock.seconds()
+        calls = self._session.receive(data, began)
+        self._waiting += calls
+        self._start_waiting()
+        if calls:
+            for call in calls:
+                meter.asked[type(call.request.command)] += 1
+            if not self._running:  # all of them were answered
+                meter.took(type(calls[-1].request.command), clock.seconds() - began)
+        self.settle()
 
     def readConnectionLost(self) -> None:
         """The peer will send no more; it still gets its answers."""
@@ -135,6 +154,7 @@ class Connection(Protocol):
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """See IProtocol.  What was begun is finished and its answer dropped; what only waited is given up."""
         self._lost = True
+        self._meter.closed += 1
         for call in self._waiting:
             self._session.missed(call, CommandFailed(Fault.UNAVAILABLE, "the connection was lost before it was begun"))
         self._waiting.clear()
@@ -143,7 +163,8 @@ class Connection(Protocol):
         self._stop_waits()
         self._login.cancel()
         self._session.lost()
-        self._session.wake, self._session.tell, self._session.looking = unheard, untold, unlooking
+        self._session.wake, self._session.tell = unheard, untold
+        self._session.looking, self._session.counted = unlooking, uncounted
         self._port.connections.discard(self)
         self._port.roster.leave(self.who)
         self._forget()
@@ -225,9 +246,12 @@ class Connection(Protocol):
 
     def _looking(self) -> Looking | None:
         """How a session may look at once, unless what it was asked before comes first; see ServerSession.looking."""
-        shut = self._barrier is not None or self._login.running is not None
+        shut = self._barrier is not None or self._login.running is not None or self._session.tap is not None
         wait = shut or self._waiting or self.peer_full or self._full()
-        return None if wait else Looking(self._execute, self.who, _dropped)
+        return None if wait else Looking(self._execute, self.who, _dropped, self._looked)
+
+    def _looked(self, kind: type, times: int) -> None:
+        self._meter.asked[kind] += times
 
     def _must_wait(self, call: Call) -> bool:
         """Whether a call cannot begin yet."""
@@ -271,14 +295,15 @@ class Connection(Protocol):
             self._asked += _weight(command)
             if getattr(command, "wait", 0):
                 self._waits.add(result)
-            asked = call, result
+            asked = call, result, self._port.clock.seconds()
             result.addCallbacks(self._done, self._failed, callbackArgs=asked, errbackArgs=asked)
 
-    def _failed(self, failure: Failure, call: Call, result: Deferred[Reply]) -> None:
-        self._done(self.reason(call, failure), call, result)
+    def _failed(self, failure: Failure, call: Call, result: Deferred[Reply], began: float) -> None:
+        self._done(self.reason(call, failure), call, result, began)
 
-    def _done(self, outcome: Outcome, call: Call, result: Deferred[Reply]) -> None:
+    def _done(self, outcome: Outcome, call: Call, result: Deferred[Reply], began: float) -> None:
         self._running -= 1
+        self._meter.took(type(call.request.command), self._port.clock.seconds() - began)
         if self._asked:
             self._asked -= _weight(call.request.command)
         if self._waits:
@@ -290,10 +315,20 @@ class Connection(Protocol):
         self._touch()
 
     def _answer(self, call: Call, outcome: Outcome) -> None:
+        if isinstance(outcome, CommandFailed):
+            self._count(type(call.request.command), outcome)
         try:
             self._session.answer(call, outcome)
         except Exception:
             self._session.answer(call, self.reason(call, Failure()))
+
+    def _count(self, kind: type, failure: CommandFailed) -> None:
+        self._meter.faults[kind, failure.fault] += 1
+        self._port.faults.add(microseconds(), self._listening.name, self.who.id, kind.__name__, failure)
+
+    def _refused(self, failure: CommandFailed) -> None:
+        self._meter.refused[failure.fault] += 1
+        self._port.faults.add(microseconds(), self._listening.name, self.who.id, "", failure)
 
     def reason(self, call: Call, failure: Failure) -> CommandFailed:
         """What the peer is told.  A defect is ours, not the peer's: it is logged, and the peer learns no more of it."""
@@ -347,11 +382,29 @@ class Connection(Protocol):
         self._session.ended(call, failure)
         self._touch()
 
+    # -- who looks
+
+    @property
+    def running(self) -> int:
+        """Commands that are being carried out."""
+        return self._running
+
+    def put_on(self, key: object, tap: Tap) -> None:
+        """Have all that crosses seen."""
+        self._taps[key] = tap
+        self._session.tap = together(self._taps.values())
+
+    def take_off(self, key: object) -> None:
+        """No more."""
+        if self._taps.pop(key, None) is not None:
+            self._session.tap = together(self._taps.values())
+
     # -- the socket
 
     def _write(self) -> None:
         data = self._session.take()
         if data and not self._lost:
+            self._meter.bytes_out += len(data)
             send(self.transport, data)
 
     def _settle_reading(self) -> None:

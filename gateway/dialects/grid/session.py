@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gateway.core.commands import Authenticate, Follow, Ping
+from gateway.core.commands import Authenticate, Follow, MapGet, Ping
 from gateway.core.faults import CommandFailed, Fault
 from gateway.core.records import Encoding, RecordBatch
 from gateway.core.replies import Authenticated, Done, Outcome
@@ -142,6 +142,7 @@ class GridSession(ServerSession):
         """See ServerSession."""
         looking = self.looking() if frames else None
         if looking is not None and (answers := glance(frames, self.terms, looking)):
+            looking.count(MapGet, len(answers))
             self.say(b"".join(answers))
             frames = frames[len(answers) :]
         return super()._calls(frames)
