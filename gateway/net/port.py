@@ -8,6 +8,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
 from gateway.backends.interface import IBackend
+from gateway.net.limits import Limits, Rates
 from gateway.net.meters import Faults
 from gateway.net.roster import Roster
 from gateway.net.tapping import Taps
@@ -28,16 +29,18 @@ class Port:
     """What the connections of one process share.
 
     backend: carries the commands out.  clock: never goes back; time-outs run on it.
+    limits:  how much one may take.  rates: who has asked how often, None = that does not matter.
     users:   who may log in; None = nobody was named.
     faults:  the last commands that failed.  taps: who looks at what crosses connections.
     """
 
     def __init__(
-        self, backend: IBackend, clock: IReactorTime, max_running: int = MAX_RUNNING, users: Users | None = None
+        self, backend: IBackend, clock: IReactorTime, limits: Limits | None = None, users: Users | None = None
     ) -> None:
         self.backend = backend
         self.clock = clock
-        self.max_running = max_running
+        self.limits = limits or Limits()
+        self.rates = Rates(self.limits.requests_per_second) if self.limits.requests_per_second else None
         self.users = Users() if users is None else users
         self.roster = Roster(backend, Vitals().look)
         self.connections: set[Connection] = set()

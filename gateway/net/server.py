@@ -31,15 +31,12 @@ from gateway.dialects import Call, Listener, ServerSession
 from gateway.dialects.session import Looking, Tap, uncounted, unheard, unlooking, untold
 from gateway.net.addresses import is_loopback, shown
 from gateway.net.following import Follows
+from gateway.net.limits import GRACE, Rates
 from gateway.net.login import Auth, Login, choose_judge
 from gateway.net.meters import Meter
 from gateway.net.port import Port
 from gateway.net.sockets import send, tune
 from gateway.net.tapping import together
-
-MAX_ASKED = 16 << 20
-"""Bytes of records that one connection may be writing, or be about to read, at a time; a fetch that waits has none yet.
-"""
 
 MAX_HELD = 1 << 20
 """Bytes of answers that gather before they are written; and that may gather behind one that is still to come."""
@@ -65,8 +62,11 @@ class Listening(Factory):
         self.tls = tls
         self.meter = Meter()
 
-    def buildProtocol(self, addr: IAddress | None) -> Connection:
-        """See IProtocolFactory."""
+    def buildProtocol(self, addr: IAddress | None) -> Connection | None:
+        """See IProtocolFactory.  None = there are as many connections as there may be, and Twisted hangs up."""
+        if len(self.port.connections) >= self.port.limits.connections:
+            self.meter.turned_away["connections"] += 1
+            return None
         return Connection(self, self.port)
 
 
@@ -90,6 +90,7 @@ class Connection(Protocol):
         self._following = Follows(self, port.backend)
         self._follows = self._following.producers
         self._running = 0
+        self._calls: dict[int, tuple[Call, float]] = {}
         self._asked = 0
         self._starting = False
         self._dirty = False
@@ -110,6 +111,7 @@ class Connection(Protocol):
         self._session: ServerSession = self._listening.listener.session(shown(self.transport.getHost()))
         self._session.wake, self._session.tell = self._touch, self._tell
         self._session.looking, self._session.counted = self._looking, self._refused
+        self._heard = self._port.clock.seconds()
         self._enter(self.transport.getPeer())
         self._meter.accepted += 1
         self._port.connections.add(self)
@@ -130,7 +132,7 @@ class Connection(Protocol):
         """See IProtocol."""
         meter, clock = self._meter, self._port.clock
         meter.bytes_in += len(data)
-        began = clock.seconds()
+        began = self._heard = clock.seconds()
         calls = self._session.receive(data, began)
         self._waiting += calls
         self._start_waiting()
@@ -198,7 +200,31 @@ class Connection(Protocol):
         if not self._reading:
             self._session.excuse(now)
         self._session.tick(now)
+        self._give_up(now)
+        if self._idle(now):
+            self._session.close(f"nothing was heard for {self._port.limits.idle_seconds:g} s")
+            self._meter.turned_away["idle_seconds"] += 1
         self.settle()
+
+    def _give_up(self, now: float) -> None:
+        """Commands that the backend has had for too long fail; what still comes of them is nobody's any more."""
+        if not self._calls:
+            return
+        patience = self._port.limits.command_seconds + GRACE
+        late = [
+            call
+            for call, began in self._calls.values()
+            if now - began > patience + getattr(call.request.command, "wait", 0.0)
+        ]
+        for call in late:
+            del self._calls[call.ticket]
+            self._meter.turned_away["command_seconds"] += 1
+            self._answer(call, CommandFailed(Fault.TIMEOUT, "it may have been done, or not"))
+
+    def _idle(self, now: float) -> bool:
+        limit = self._port.limits.idle_seconds
+        busy = self._running or self._follows or self._waiting or self._session.closing
+        return 0 < limit < now - self._heard and not busy
 
     def drain(self) -> None:
         """Read nothing more, answer what was asked, hang up.  Who waits for records does not get any now."""
@@ -247,6 +273,7 @@ class Connection(Protocol):
     def _looking(self) -> Looking | None:
         """How a session may look at once, unless what it was asked before comes first; see ServerSession.looking."""
         shut = self._barrier is not None or self._login.running is not None or self._session.tap is not None
+        shut = shut or self._port.rates is not None
         wait = shut or self._waiting or self.peer_full or self._full()
         return None if wait else Looking(self._execute, self.who, _dropped, self._looked)
 
@@ -265,8 +292,9 @@ class Connection(Protocol):
 
     def _full(self) -> bool:
         """Whether no more is to be started, nor read, for now."""
-        running, most = self._running, self._port.max_running
-        if running >= most or self._asked >= MAX_ASKED:
+        limits = self._port.limits
+        running, most = self._running, limits.in_flight
+        if running >= most or self._asked >= limits.buffered_bytes:
             return True
         session = self._session
         piled = session.held > MAX_HELD or len(session.early) >= most
@@ -275,6 +303,8 @@ class Connection(Protocol):
     def _start(self, call: Call) -> None:
         command = call.request.command
         try:
+            if self._port.rates is not None:
+                self._count_rate(self._port.rates)
             if self._barrier is not None:
                 self._barrier(command)
             if type(command) is q.Follow:
@@ -292,22 +322,33 @@ class Connection(Protocol):
             self._answer(call, self.reason(call, Failure()))
         else:
             self._running += 1
+            self._calls[call.ticket] = call, self._port.clock.seconds()
             self._asked += _weight(command)
             if getattr(command, "wait", 0):
                 self._waits.add(result)
-            asked = call, result, self._port.clock.seconds()
+            asked = call, result
             result.addCallbacks(self._done, self._failed, callbackArgs=asked, errbackArgs=asked)
 
-    def _failed(self, failure: Failure, call: Call, result: Deferred[Reply], began: float) -> None:
-        self._done(self.reason(call, failure), call, result, began)
+    def _count_rate(self, rates: Rates) -> None:
+        who = self.who
+        if not rates.take(who.principal or who.peer.rpartition(":")[0], self._port.clock.seconds()):
+            self._meter.turned_away["requests_per_second"] += 1
+            raise CommandFailed(Fault.BUSY, "more requests a second than one may ask")
 
-    def _done(self, outcome: Outcome, call: Call, result: Deferred[Reply], began: float) -> None:
+    def _failed(self, failure: Failure, call: Call, result: Deferred[Reply]) -> None:
+        self._done(self.reason(call, failure), call, result)
+
+    def _done(self, outcome: Outcome, call: Call, result: Deferred[Reply]) -> None:
         self._running -= 1
-        self._meter.took(type(call.request.command), self._port.clock.seconds() - began)
         if self._asked:
             self._asked -= _weight(call.request.command)
         if self._waits:
             self._waits.discard(result)
+        begun = self._calls.pop(call.ticket, None)
+        if begun is None:  # it took too long, and that was said
+            self._touch()
+            return
+        self._meter.took(type(call.request.command), self._port.clock.seconds() - begun[1])
         if self._lost:
             self._session.missed(call, outcome)
             return

@@ -19,8 +19,9 @@ from gateway.core.commands import Command, Session
 from gateway.core.records import registry
 from gateway.core.replies import Done, Outcome, Reply
 from gateway.dialects import ClientSession, Dialect, Request
+from gateway.net.limits import Limits
 from gateway.net.login import Auth
-from gateway.net.port import MAX_RUNNING, SWEEP_SECONDS, Port
+from gateway.net.port import SWEEP_SECONDS, Port
 from gateway.net.server import Connection, Listening
 from gateway.net.users import Users
 
@@ -116,14 +117,15 @@ class Node:
         backend: IBackend,
         dialect: str | Dialect,
         clock: Clock | None = None,
-        most: int = MAX_RUNNING,
+        most: int = Limits().in_flight,
         users: Users | None = None,
         auth: Auth = "optional",
+        limits: Limits | None = None,
         **said: Any,
     ) -> None:
         self.clock = clock or Clock()
         self.dialect = dialects.load(dialect) if isinstance(dialect, str) else dialect
-        self.port = Port(backend, self.clock, most, users)
+        self.port = Port(backend, self.clock, limits or Limits(in_flight=most), users)
         self.listening = Listening("test", self.dialect.open(self.dialect.settings(**said), registry([])), auth)
         self.listening.port = self.port
 

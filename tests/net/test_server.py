@@ -23,8 +23,8 @@ from gateway.core.records import Record, RecordBatch, canonical
 from gateway.core.replies import CommittedOffsets, Done, Outcome, Published, Records
 from gateway.dialects import Call, Request
 from gateway.dialects.pipe.session import PipeListener, PipeSession
-from gateway.net.port import MAX_RUNNING
-from gateway.net.server import CLOSE_SECONDS, MAX_ASKED, MAX_HELD
+from gateway.net.limits import Limits
+from gateway.net.server import CLOSE_SECONDS, MAX_HELD
 from net.peers import Client, Node, Scripted
 
 ORDERS = q.Topic("default", "orders")
@@ -83,7 +83,7 @@ def test_5000_requests_that_a_backend_answers_in_any_order_are_answered_in_the_o
     chance = random.Random(5)
     turns = 0
     while backend.open:
-        assert len(backend.open) <= MAX_RUNNING
+        assert len(backend.open) <= Limits().in_flight
         if mixed:
             chance.shuffle(backend.open)
         backend.answer(CommittedOffsets({}), 300)
@@ -147,10 +147,10 @@ def test_fetches_that_take_their_time_are_not_begun_beyond_what_memory_may_hold(
     backend = Scripted()
     peer = Node(backend, "pipe", consume_max_bytes=1 << 20).connect(room=65_536)
     peer.send(b"".join(map(consume, range(3000))))
-    assert len(backend.asked) == MAX_ASKED >> 20
+    assert len(backend.asked) == Limits().buffered_bytes >> 20
     backend.answer(EMPTY)
     peer.node.turn()
-    assert len(backend.asked) == 2 * (MAX_ASKED >> 20)
+    assert len(backend.asked) == 2 * (Limits().buffered_bytes >> 20)
     assert not peer.heard
 
 
@@ -177,7 +177,7 @@ def test_small_answers_that_pile_up_behind_a_slow_one_stop_reading_too() -> None
     backend = Scripted({q.FetchOffsets: CommittedOffsets({})})
     peer = Node(backend, "pipe").connect()
     peer.send(produce(0) + b"".join(map(offset, range(1, 20_000))))
-    assert len(backend.asked) <= MAX_RUNNING + 1
+    assert len(backend.asked) <= Limits().in_flight + 1
     backend.answer(PUBLISHED)
     assert numbers(peer.read()) == list(range(20_000))
 

@@ -150,7 +150,7 @@ def test_a_client_that_never_reads_is_not_read_costs_little_and_delays_nobody(
 ) -> None:
     """What it can send without being read is in the buffers of the two sockets, a few MiB.
 
-    The gateway may have 16 MiB of records on their way to one connection (MAX_ASKED in net/server.py), and for a
+    The gateway may have 16 MiB of records on their way to one connection (`buffered_bytes` of net/limits.py), and for a
     moment several copies of them: up to 75 MiB were measured.  Unbounded, the requests of a single read of the socket
     would be answered with gigabytes.
     """
