@@ -7,6 +7,9 @@ from collections.abc import Callable
 from typing import Literal, TypeVar
 
 from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import deferLater
+from twisted.python.failure import Failure
 
 from gateway.core import commands as q
 from gateway.core import replies as r
@@ -14,6 +17,7 @@ from gateway.core.commands import Session
 from gateway.core.faults import CommandFailed, Fault
 from gateway.core.replies import Reply
 from gateway.dialects import ServerSession
+from gateway.net.attempts import Attempts
 from gateway.net.roster import Verb
 from gateway.net.users import Users
 
@@ -58,12 +62,17 @@ class Login:
     verbs:   what is answered here, by command type.
     """
 
-    def __init__(self, who: Session, judge: Judge, session: ServerSession) -> None:
+    def __init__(
+        self, who: Session, judge: Judge, session: ServerSession, attempts: Attempts, clock: IReactorTime
+    ) -> None:
         self.running: Deferred[r.Authenticated] | None = None
         self.verbs: dict[type, Verb] = {q.Authenticate: self._authenticate, q.Logout: self._logout}
         self._who = who
         self._judge = judge
         self._session = session
+        self._attempts = attempts
+        self._clock = clock
+        self._address = who.peer.rpartition(":")[0]
         self._told = False
 
     def barrier(self, command: q.Command) -> None:
@@ -81,18 +90,36 @@ class Login:
             self.running.cancel()
 
     def _authenticate(self, command: q.Authenticate, session: Session) -> Reply | Deferred[Reply]:
-        judged = self._judge(command)
+        delay = self._attempts.delay(self._address, self._clock.seconds())
+        if delay:
+            waited: Deferred[None] = deferLater(self._clock, delay)
+            judged: r.Authenticated | Deferred[r.Authenticated] = waited.addCallback(lambda none: self._judge(command))
+        else:
+            try:
+                judged = self._judge(command)
+            except CommandFailed as failure:
+                raise self._refused(failure, command) from None
         if not isinstance(judged, Deferred):
             return self._enter(judged)
         self.running = judged
-        judged.addBoth(self._checked)
+        judged.addBoth(self._checked, command)
         return judged.addCallback(self._enter)
 
-    def _checked(self, result: T) -> T:
+    def _checked(self, result: T, command: q.Authenticate) -> T:
         self.running = None
+        if isinstance(result, Failure) and isinstance(result.value, CommandFailed):
+            self._refused(result.value, command)
         return result
 
+    def _refused(self, failure: CommandFailed, command: q.Authenticate) -> CommandFailed:
+        if failure.fault is Fault.BAD_CREDENTIALS:
+            self._attempts.failed(self._address, self._clock.seconds())
+            who = f"as {command.principal[:64]!r}" if command.principal else f"by {command.mechanism[:16]}"
+            self._session.tell(f"a login {who} was refused")
+        return failure
+
     def _enter(self, proved: r.Authenticated) -> Reply:
+        self._attempts.passed(self._address)
         self._who.principal, self._who.user = proved.principal, proved.id
         return proved
 

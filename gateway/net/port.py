@@ -8,6 +8,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
 from gateway.backends.interface import IBackend
+from gateway.net.attempts import Attempts
 from gateway.net.limits import Limits, Rates
 from gateway.net.meters import Faults
 from gateway.net.roster import Roster
@@ -31,6 +32,7 @@ class Port:
     backend: carries the commands out.  clock: never goes back; time-outs run on it.
     limits:  how much one may take.  rates: who has asked how often, None = that does not matter.
     users:   who may log in; None = nobody was named.
+    attempts: wrong logins, by where they came from.
     faults:  the last commands that failed.  taps: who looks at what crosses connections.
     """
 
@@ -44,6 +46,7 @@ class Port:
         self.users = Users() if users is None else users
         self.roster = Roster(backend, Vitals().look)
         self.connections: set[Connection] = set()
+        self.attempts = Attempts()
         self.faults = Faults()
         self.taps = Taps(lambda: self.connections)
         self.draining = False

@@ -122,7 +122,7 @@ class Connection(Protocol):
         dialect = listening.listener.dialect
         self.who: Session = port.roster.enter(dialect.name, listening.name, shown(peer), microseconds())
         judge = choose_judge(port.users, listening.auth, dialect.development, is_loopback(peer))
-        self._login = Login(self.who, judge, self._session)
+        self._login = Login(self.who, judge, self._session, port.attempts, port.clock)
         self._verbs = {**port.roster.verbs, **self._login.verbs}
         self._barrier: Callable[[q.Command], None] | None = None
         if listening.auth == "required":

@@ -22,6 +22,7 @@ from gateway.core.replies import Authenticated, CommittedOffsets, Done, Outcome,
 from gateway.dialects import Dialect
 from gateway.dialects.native.session import NativeListener
 from gateway.dialects.session import ServerSession
+from gateway.net.attempts import FREE
 from gateway.net.login import Auth
 from gateway.net.users import User, Users, new_password, new_token
 from net.peers import Client, Node, Scripted
@@ -368,8 +369,12 @@ def test_the_log_says_once_that_somebody_did_not_log_in_and_never_a_secret() -> 
         client.ask(q.Logout())
         client.ask(q.ListSessions())
         client.peer.lose()
-    assert lines(events) == [STRANGER]
-    assert [event["log_level"].name for event in events] == ["warn"]
+    assert [line.partition(": ")[2] for line in lines(events)] == [
+        STRANGER.partition(": ")[2],
+        "a login as 'ann' was refused",
+        "a login by token was refused",
+    ]
+    assert {event["log_level"].name for event in events} == {"warn"}
     for secret in ("horse", TOKEN[1:]):
         assert secret not in repr(events)
 
@@ -435,3 +440,16 @@ def test_the_order_of_answers_is_kept_behind_a_login() -> None:
     assert peer.read() == b""
     later.do()
     assert peer.read() == b"in\nV1|8|OK|offset=0\nV1|9|OK|offset=0\n"
+
+
+def test_who_tries_passwords_waits_for_the_answer_and_others_do_not() -> None:
+    node = guarded()
+    client = Client(node)
+    for _ in range(FREE):
+        assert fault(client.ask(WRONG)) is Fault.BAD_CREDENTIALS
+    [tag] = client.begin(RIGHT)
+    client.listen()
+    assert tag not in client.outcomes
+    node.wait(1.0)
+    client.listen()
+    assert client.outcomes[tag] == ANN
