@@ -17,7 +17,7 @@ from backends.driving import Reactor
 from gateway import dialects
 from gateway.backends.interface import IBackend
 from gateway.backends.remote.backend import RemoteBackend
-from gateway.backends.remote.servers import Way
+from gateway.backends.remote.ways import Way
 from gateway.core import commands as q
 from gateway.core.records import Encoding, registry
 from gateway.net.port import Port

@@ -8,20 +8,20 @@ from __future__ import annotations
 import os
 import random
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import cast
 
 import msgspec
 from twisted.internet import endpoints
-from twisted.internet.interfaces import IReactorTime
+from twisted.internet.interfaces import IReactorTime, IStreamClientEndpoint
 from twisted.plugin import IPlugin
 from zope.interface import implementer
 
 from gateway import dialects
 from gateway.backends.interface import IBackend, IBackendMaker
 from gateway.backends.remote.backend import RemoteBackend
-from gateway.backends.remote.servers import Way
+from gateway.backends.remote.ways import Way
 from gateway.core.commands import Authenticate
 from gateway.core.records import Encoding
 from gateway.dialects import Dialect, Settings
@@ -29,6 +29,9 @@ from gateway.dialects import Dialect, Settings
 USAGE = "remote:DIALECT=ENDPOINT, such as remote:cursus=tcp:127.0.0.1:9000"
 USER, PASSWORD, PASSWORD_FILE = "GATEWAY_REMOTE_USER", "GATEWAY_REMOTE_PASSWORD", "GATEWAY_REMOTE_PASSWORD_FILE"
 """Of the environment: whom to log in as, and the password or where it is."""
+
+_DIALED = re.compile(r"(?P<kind>tcp|tls):(?:[^:=\\]|\\.)+:[0-9]+(?P<rest>:.*)?")
+"""An endpoint of which the same can be said with another host and port."""
 
 _SPEC = re.compile(r"(?P<dialect>\w+)(?:\[(?P<settings>[^\]]*)\])?=(?P<endpoint>.+)")
 
@@ -49,7 +52,8 @@ class _Maker:
             endpoint = endpoints.clientFromString(reactor, found["endpoint"])
         except (ValueError, TypeError) as error:
             raise ValueError(f"{found['endpoint']!r} is no client endpoint such as tcp:127.0.0.1:9000") from error
-        way = Way(dialect, settings, encodings, reactor, random.random, _login(dialect, os.environ))
+        login, reach = _login(dialect, os.environ), _reach(found["endpoint"], reactor)
+        way = Way(dialect, settings, encodings, reactor, random.random, login, reach)
         return RemoteBackend(way, endpoint, found["endpoint"])
 
 
@@ -74,6 +78,20 @@ def _settings(dialect: Dialect, text: str) -> Settings:
         return msgspec.convert({name: value for name, _, value in pairs}, dialect.settings, strict=False)
     except ValueError as error:
         raise ValueError(f"{dialect.name}[{text}]: {error}") from error
+
+
+def _reach(endpoint: str, reactor: IReactorTime) -> Callable[[str, int], IStreamClientEndpoint] | None:
+    """How other servers are dialed that this one names: in the same way, TLS included, for we log in there too."""
+    found = _DIALED.fullmatch(endpoint)
+    if found is None:
+        return None
+    kind, rest = found["kind"], found["rest"] or ""
+
+    def reach(host: str, port: int) -> IStreamClientEndpoint:
+        said = f"{kind}:{endpoints.quoteStringArgument(host)}:{port}{rest}"
+        return cast(IStreamClientEndpoint, endpoints.clientFromString(reactor, said))
+
+    return reach
 
 
 def _login(dialect: Dialect, environment: Mapping[str, str]) -> Authenticate | None:

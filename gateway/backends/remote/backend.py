@@ -9,18 +9,21 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from twisted.internet import endpoints
 from twisted.internet.defer import Deferred, fail
 from twisted.internet.interfaces import IPushProducer, IStreamClientEndpoint
 from twisted.internet.task import LoopingCall
+from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from gateway.backends.interface import IBackend, IFollower
 from gateway.backends.remote import composing
-from gateway.backends.remote.following import WAIT, Fetched, Pushed
-from gateway.backends.remote.lanes import Lane
-from gateway.backends.remote.servers import COMMAND_SECONDS, SHARED, Link, Way
+from gateway.backends.remote.following import WAIT, Following, Means
+from gateway.backends.remote.leaders import Leaders
+from gateway.backends.remote.links import Link
+from gateway.backends.remote.naps import Naps
+from gateway.backends.remote.servers import Server
+from gateway.backends.remote.ways import COMMAND_SECONDS, Unsent, Way, repeatable
 from gateway.core import commands as q
 from gateway.core import replies as r
 from gateway.core.commands import Session
@@ -29,9 +32,6 @@ from gateway.core.replies import Reply
 
 SWEEP_SECONDS = 0.25
 """How often deadlines are looked at."""
-
-MAX_LEADERS = 10_000
-"""Topics of which it is kept who leads them."""
 
 MAX_HOPS = 3
 """From one server that does not lead to the next."""
@@ -43,18 +43,19 @@ class RemoteBackend:
 
     durability = "upstream"
 
+    _log = Logger()
+
     def __init__(self, way: Way, endpoint: IStreamClientEndpoint, name: str) -> None:
         assert way.dialect.upstream is not None, "the maker has looked"
         self._way = way
         self._upstream = way.dialect.upstream
-        self._endpoint = endpoint
-        self._name = name
-        self._links = [self._dial() for _ in range(SHARED)]
-        self._lanes: dict[Session, Lane] = {}
-        self._leaders: dict[q.Topic, str] = {}
+        self._first = Server(way, endpoint, name)
+        self._leaders = Leaders(way, self._first)
         self._turns: dict[q.Topic, int] = {}
-        self._led: dict[str, Link] = {}
-        self._follows: set[Pushed] = set()
+        self._running: dict[Session, int] = {}
+        self._ended: set[Session] = set()
+        self._follows: set[Following] = set()
+        self._nap = Naps(way.clock)
         self._verbs: dict[type, Callable[[Any, Session], Reply | Deferred[Reply]]] = {
             q.Ping: self._ping,
             q.FindLeader: self._find_leader,
@@ -67,121 +68,157 @@ class RemoteBackend:
 
     def execute(self, command: q.Command, session: Session) -> Reply | Deferred[Reply]:
         """See IBackend."""
-        verb = self._verbs.get(type(command))
-        return self._ask(command, session) if verb is None else verb(command, session)
+        return self._carry_out(command, session)
 
     def follow(
         self, command: q.Follow, session: Session, follower: IFollower
     ) -> IPushProducer | Deferred[IPushProducer]:
         """See IBackend."""
-        if q.Follow in self._upstream.commands:
-            pushed = Pushed(command, follower, self._dial, self._way.clock)
-            try:
-                pushed.begin()
-            except CommandFailed as failure:
-                pushed.stopProducing()
-                if failure.fault is not Fault.UNSUPPORTED:
-                    raise
-            else:
-                self._follows.add(pushed)
-                return pushed
-        return Deferred.fromCoroutine(self._fetched(command, session, follower))
+        return Deferred.fromCoroutine(self._follow(command, follower))
 
     def close(self) -> None:
         """See IBackend."""
-        self._sweeping.stop()
-        for pushed in self._follows:
-            pushed.stopProducing()
-        for way in self._ways():
-            way.close()
+        if self._sweeping.running:
+            self._sweeping.stop()
+        self._nap.close()
+        for following in list(self._follows):
+            following.end(Unsent("the gateway is stopping"))
+        for server in self._leaders.servers():
+            server.close()
 
     # -- asking
 
-    def _ask(self, command: q.Command, session: Session) -> Deferred[Reply]:
-        """As it is if that can be said, else composed."""
+    def _carry_out(self, command: q.Command, session: Session, until: float | None = None) -> Reply | Deferred[Reply]:
+        verb = self._verbs.get(type(command))
+        return self._ask(command, session, until) if verb is None else verb(command, session)
+
+    def _ask(self, command: q.Command, session: Session, until: float | None = None) -> Deferred[Reply]:
+        """As it is if that can be said, else composed.  until: of the command that this is a step of."""
         wait = getattr(command, "wait", 0.0)
-        until = self._way.clock.seconds() + COMMAND_SECONDS + wait
-        try:
-            if wait > 0 and type(command) not in self._upstream.waits:
-                steps = composing.wait_here(command, self._asking(session), self._way.clock)  # type: ignore[arg-type]  # only Fetch and Take wait
-                return Deferred.fromCoroutine(_coroutine(steps))
-            done = self._send(command, session, until)
-        except CommandFailed as failure:
-            return self._compose(failure, command, session)
-        return done.addErrback(self._failed, command, session, until, MAX_HOPS)
+        if until is None:
+            until = self._way.clock.seconds() + COMMAND_SECONDS + wait
+        if wait > 0 and type(command) not in self._upstream.waits:
+            asking = self._asking(session, until)
+            steps = composing.wait_here(command, asking, self._way.clock, self._nap)  # type: ignore[arg-type]  # only Fetch and Take wait
+            return self._counted(Deferred.fromCoroutine(_coroutine(steps)), session)
+        done = self._send(command, session, until)
+        return self._counted(done.addErrback(self._failed, command, session, until, MAX_HOPS), session)
 
     def _send(self, command: q.Command, session: Session, until: float) -> Deferred[Reply]:
-        if self._leaders and (leader := self._leaders.get(getattr(command, "topic", None))) is not None:  # type: ignore[arg-type]  # None leads nothing
-            return self._led[leader].ask(command, until)
-        lane = self._lanes.get(session)
-        if lane is None:
-            shared = self._links[session.id % SHARED]
-            lane = self._lanes[session] = Lane(self._way.dialect, shared, self._dial)
-        return lane.ask(command, until)
+        try:
+            return self._leaders.of(getattr(command, "topic", None)).ask(command, session, until)
+        except CommandFailed as failure:
+            return fail(failure)
 
     def _failed(
         self, failure: Failure, command: q.Command, session: Session, until: float, hops: int
     ) -> Deferred[Reply]:
-        error = failure.value
+        error: object = failure.value
+        topic: q.Topic | None = getattr(command, "topic", None)
         if not isinstance(error, CommandFailed):
             return fail(failure)
         if error.fault is Fault.UNSUPPORTED:
-            return self._compose(error, command, session)
-        topic = getattr(command, "topic", None)
-        moved = error.fault is Fault.NOT_LEADER or (topic in self._leaders and error.fault in _PERHAPS_MOVED)
-        if not moved or topic is None or not hops:
+            return self._compose(error, command, session, until)
+        if topic is None or not self._has_moved(topic, error, command):
             return fail(failure)
-        self._leaders.pop(topic, None)
+        if not hops or self._way.clock.seconds() >= until:
+            return fail(failure)
+        again = Deferred.fromCoroutine(self._ask_leader(topic, error, command, session, until))
+        return again.addErrback(self._failed, command, session, until, hops - 1)
 
-        async def ask_again() -> Reply:
-            await self._look_for(topic, error, session)
-            return await self._send(command, session, until)
+    def _has_moved(self, topic: q.Topic, error: CommandFailed, command: q.Command) -> bool:
+        """Whether somebody else leads the topic, and the command was not done by who was thought to."""
+        known = self._leaders.known(topic)
+        if error.fault is Fault.NOT_LEADER or (known and error.fault in _PERHAPS_MOVED):
+            self._leaders.forget(topic)
+        if error.fault is Fault.UNAVAILABLE:
+            return known and (isinstance(error, Unsent) or repeatable(command))
+        return error.fault is Fault.NOT_LEADER or (known and error.fault in _PERHAPS_MOVED)
 
-        return Deferred.fromCoroutine(ask_again()).addErrback(self._failed, command, session, until, hops - 1)
+    async def _ask_leader(
+        self, topic: q.Topic, error: CommandFailed, command: q.Command, session: Session, until: float
+    ) -> Reply:
+        """Whom a NOT_LEADER names, or who is when asked; after another failure the first server again."""
+        if error.fault is Fault.NOT_LEADER:
+            leader = error.facts.get("leader") or await self._leader_of(topic, session, until)
+            if not isinstance(leader, str) or not self._leaders.learn(topic, leader):
+                raise error
+        return await self._send(command, session, until)
 
-    async def _look_for(self, topic: q.Topic, error: CommandFailed, session: Session) -> None:
-        """Find who leads a topic now: from what the failure says, else by asking."""
-        leader = error.facts.get("leader")
-        if not isinstance(leader, str):
-            try:
-                found = await self._ask(q.FindLeader(topic), session)
-            except CommandFailed:
-                raise error from None
-            leader = found.address if isinstance(found, r.Leader) else ""
-        if not leader or error.fault is not Fault.NOT_LEADER:
-            return
-        if len(self._leaders) >= MAX_LEADERS:
-            self._leaders.clear()
-        if leader not in self._led:
-            host, _, port = leader.rpartition(":")
-            endpoint = endpoints.HostnameEndpoint(self._way.clock, host.strip("[]"), int(port))
-            self._led[leader] = Link(self._way, endpoint, leader)
-        self._leaders[topic] = leader
+    async def _leader_of(self, topic: q.Topic, session: Session, until: float) -> str | None:
+        try:
+            found = await self._ask(q.FindLeader(topic), session, until)
+        except CommandFailed:
+            return None
+        return found.address if isinstance(found, r.Leader) else None
 
-    def _compose(self, failure: CommandFailed, command: q.Command, session: Session) -> Deferred[Reply]:
-        if failure.fault is not Fault.UNSUPPORTED:
-            raise failure
-        return Deferred.fromCoroutine(composing.compose(command, self._asking(session), self._upstream, failure))
+    def _compose(self, failure: CommandFailed, command: q.Command, session: Session, until: float) -> Deferred[Reply]:
+        asking = self._asking(session, until)
+        return Deferred.fromCoroutine(composing.compose(command, asking, self._upstream, failure))
 
-    def _asking(self, session: Session) -> composing.Ask:
-        return composing.Ask(self.execute, session, self._turns)
+    def _asking(self, session: Session, until: float | None = None) -> composing.Ask:
+        """until: the deadline of what is composed."""
+        return composing.Ask(lambda command, who: self._carry_out(command, who, until), session, self._turns)
 
-    async def _fetched(self, command: q.Follow, session: Session, follower: IFollower) -> IPushProducer:
-        alone = Session(-session.id, session.dialect)  # its waits hold up nothing else
-        ask = self._asking(alone)
+    # -- what a session leaves behind when it ends: a command goes on, and so may need connections once more
+
+    def _counted(self, done: Deferred[Reply], session: Session) -> Deferred[Reply]:
+        self._running[session] = self._running.get(session, 0) + 1
+        return done.addBoth(self._finished, session)
+
+    def _finished(self, outcome: Reply | Failure, session: Session) -> Reply | Failure:
+        left = self._running[session] - 1
+        if left:
+            self._running[session] = left
+            return outcome
+        del self._running[session]
+        if session in self._ended:
+            self._ended.discard(session)
+            self._release(session)
+        return outcome
+
+    def _release(self, session: Session) -> None:
+        for server in self._leaders.servers():
+            server.end(session)
+
+    # -- following
+
+    async def _follow(self, command: q.Follow, follower: IFollower) -> IPushProducer:
+        alone = Session(0)  # its waits hold up nothing else
         wait = WAIT if q.Fetch in self._upstream.waits else 0.0
 
-        def ended() -> None:
+        def ended(following: Following) -> None:
+            self._follows.discard(following)
             self._end_session(q.EndSession(), alone)
 
+        means = Means(self._look, self._asking(alone), wait, self._way.clock, self._nap, self._way.random, ended)
+        following = Following(command, follower, means)
+        self._follows.add(following)
         try:
-            begin = await composing.offset_of(command.start, command.topic, command.partition, ask)
-        except CommandFailed:
-            ended()
+            return await following.begin()
+        except BaseException:
+            ended(following)
             raise
-        fetched = Fetched(command, begin, follower, ask, wait, self._way.clock, ended)
-        fetched.begin()
-        return fetched
+
+    async def _look(self, command: q.Follow) -> Link | None:
+        """A connection to who leads the topic, None if it cannot be asked to push this.  Fails as a Fetch does."""
+        alone = Session(0)
+        try:
+            await self._asking(alone)(q.Fetch(command.topic, command.partition, command.start, 1, 1))
+        except CommandFailed as failure:
+            if failure.fault is not Fault.UNSUPPORTED:
+                raise
+        finally:
+            self._end_session(q.EndSession(), alone)
+        link = self._leaders.of(command.topic).dial()
+        try:
+            link.check(command)
+        except CommandFailed as failure:
+            link.close()
+            if failure.fault is not Fault.UNSUPPORTED:
+                raise
+            return None
+        return link
 
     # -- what is answered here
 
@@ -189,7 +226,7 @@ class RemoteBackend:
         """A server that has no such question is there if there is a connection to it."""
         if q.Ping in self._upstream.commands:
             return self._ask(command, session)
-        return self._links[session.id % SHARED].there(self._way.clock.seconds() + COMMAND_SECONDS)
+        return self._first.there(session, self._way.clock.seconds() + COMMAND_SECONDS)
 
     def _find_leader(self, command: q.FindLeader, session: Session) -> Reply | Deferred[Reply]:
         """It is this gateway, for all who ask it; but of a topic that is not there nobody is."""
@@ -203,26 +240,21 @@ class RemoteBackend:
         raise CommandFailed(Fault.UNSUPPORTED, "who is a member is known to the upstream alone")
 
     def _end_session(self, command: q.EndSession, session: Session) -> Reply:
-        lane = self._lanes.pop(session, None)
-        if lane is not None:
-            lane.close()
+        self._release(session)
+        if session in self._running:
+            self._ended.add(session)
         return r.Done()
 
     # -- time
 
     def _sweep(self) -> None:
-        now = self._way.clock.seconds()
-        for way in self._ways():
-            way.sweep(now)
-        for pushed in list(self._follows):
-            pushed.sweep(now)
-        self._follows = {pushed for pushed in self._follows if not pushed.stopped}
-
-    def _ways(self) -> list[Link | Lane]:
-        return [*self._links, *self._led.values(), *self._lanes.values()]
-
-    def _dial(self) -> Link:
-        return Link(self._way, self._endpoint, self._name)
+        try:
+            now = self._way.clock.seconds()
+            self._leaders.sweep(now)
+            for following in list(self._follows):
+                following.sweep(now)
+        except Exception:  # else nobody would ever look at a deadline again
+            self._log.failure("looking at deadlines failed")
 
 
 _PERHAPS_MOVED = frozenset({Fault.NO_SUCH_TOPIC, Fault.UNAVAILABLE})

@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 import msgspec
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
-from twisted.internet.task import deferLater
 
 from gateway.core import commands as q
 from gateway.core import replies as r
@@ -227,7 +226,9 @@ def _one_by_one(command: q.Publish, ask: Ask) -> Awaitable[Reply] | None:
 # -- reading
 
 
-def wait_here(command: q.Fetch | q.Take, ask: Ask, clock: IReactorTime) -> Awaitable[Reply]:
+def wait_here(
+    command: q.Fetch | q.Take, ask: Ask, clock: IReactorTime, sleep: Callable[[float], Awaitable[None]]
+) -> Awaitable[Reply]:
     """A wait at a server that answers at once: looks every now and then until there is something or time is over."""
 
     async def steps() -> Reply:
@@ -237,7 +238,7 @@ def wait_here(command: q.Fetch | q.Take, ask: Ask, clock: IReactorTime) -> Await
             left = until - clock.seconds()
             if (isinstance(reply, r.Records) and reply.batches) or left <= 0:
                 return reply
-            await deferLater(clock, min(nap, left), lambda: None)
+            await sleep(min(nap, left))
             nap = min(2 * nap, LONGEST_NAP)
 
     return steps()
@@ -285,11 +286,21 @@ async def offset_of(start: q.Start, topic: q.Topic, partition: int, ask: Ask) ->
     if isinstance(start, q.FromTime):
         raise unsupported("reading from a time")
     if isinstance(start, q.Next):
-        committed = await _told(r.CommittedOffsets, ask(q.FetchOffsets(topic, start.reader, (partition,))))
-        return max(start.floor, committed.offsets.get(partition, start.floor))
+        return max(start.floor, await _committed(start.reader, topic, partition, ask))
     offsets = await _told(r.Offsets, ask(q.LatestOffsets(topic, partition)))
     [bounds] = offsets.offsets
     return bounds.start if isinstance(start, q.First) else max(bounds.start, bounds.end - start.count)
+
+
+async def _committed(reader: q.Reader, topic: q.Topic, partition: int, ask: Ask) -> int:
+    """0 if nothing was, and a group that does not exist has committed nothing."""
+    try:
+        committed = await _told(r.CommittedOffsets, ask(q.FetchOffsets(topic, reader, (partition,))))
+    except CommandFailed as failure:
+        if failure.fault is not Fault.NO_SUCH_GROUP:
+            raise
+        return 0
+    return committed.offsets.get(partition, 0)
 
 
 # -- offsets

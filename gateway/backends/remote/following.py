@@ -5,18 +5,20 @@ A stream that is lost is taken up again where it was, for as long as any command
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
 
 import msgspec
-from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IPushProducer, IReactorTime
-from twisted.internet.task import deferLater
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from gateway.backends.interface import IFollower
-from gateway.backends.remote.servers import COMMAND_SECONDS, Link
+from gateway.backends.remote.composing import Ask, offset_of
+from gateway.backends.remote.links import Link
+from gateway.backends.remote.ways import COMMAND_SECONDS, PASSING
 from gateway.core import commands as q
 from gateway.core import replies as r
 from gateway.core.faults import CommandFailed, Fault
@@ -27,177 +29,174 @@ NAP = 0.05
 """Seconds between two looks at a server that has nothing."""
 
 PAUSE = 0.2
-"""Seconds before a stream that was lost is asked for again."""
+"""Seconds: the bound below which the pause before a stream that was lost is asked for again is drawn."""
 
 WAIT = 5.0
 """Seconds that a Fetch waits for records, where that can be said."""
 
-
-@implementer(IPushProducer)
-class Pushed:
-    """What a server pushes.  dial: makes a connection.  stopped: there will be nothing more."""
-
-    def __init__(self, command: q.Follow, follower: IFollower, dial: Callable[[], Link], clock: IReactorTime) -> None:
-        self._command = command
-        self._follower = follower
-        self._clock = clock
-        self._link = dial()
-        self._dial = dial
-        self._next: int | None = None
-        self._lost: float | None = None
-        self._paused = False
-        self.stopped = False
-
-    def begin(self) -> None:
-        """Raises CommandFailed for what cannot be said."""
-        asked = Asked(self._from_here(), float("inf"), self._deliver)
-        self._link.send(asked)
-        asked.done.addCallbacks(self._answered, self._failed)
-
-    def sweep(self, now: float) -> None:
-        """Deadlines."""
-        self._link.sweep(now)
-
-    def pauseProducing(self) -> None:
-        """See IPushProducer."""
-        self._paused = True
-        self._link.pause()
-
-    def resumeProducing(self) -> None:
-        """See IPushProducer."""
-        self._paused = False
-        self._link.resume()
-
-    def stopProducing(self) -> None:
-        """See IPushProducer."""
-        self.stopped = True
-        self._link.close()
-
-    def _from_here(self) -> q.Follow:
-        command, begin = self._command, self._next
-        if begin is None:
-            return command
-        if isinstance(command.start, q.Next):
-            return msgspec.structs.replace(command, start=q.Next(command.start.reader, begin))
-        return msgspec.structs.replace(command, start=begin)
-
-    def _deliver(self, batch: RecordBatch) -> None:
-        self._lost = None
-        if not self.stopped:
-            self._next = batch.end
-            self._follower.deliver(batch)
-
-    def _answered(self, reply: r.Reply) -> None:
-        self._end(CommandFailed(Fault.UNAVAILABLE, "the upstream ended the stream"))
-
-    def _failed(self, failure: Failure) -> None:
-        if self.stopped:
-            return
-        if not isinstance(failure.value, CommandFailed):
-            self._end(CommandFailed(Fault.UNAVAILABLE, failure.getErrorMessage()))
-            return
-        now = self._clock.seconds()
-        self._lost = now if self._lost is None else self._lost
-        if failure.value.fault is not Fault.UNAVAILABLE or now - self._lost > COMMAND_SECONDS:
-            self._end(failure.value)
-        else:
-            self._clock.callLater(PAUSE, self._again)
-
-    def _again(self) -> None:
-        if self.stopped:
-            return
-        self._link.close()
-        self._link = self._dial()
-        try:
-            self.begin()
-        except CommandFailed as failure:
-            self._end(failure)
-            return
-        if self._paused:
-            self._link.pause()
-
-    def _end(self, failure: CommandFailed) -> None:
-        if not self.stopped:
-            self.stopProducing()
-            self._follower.ended(failure)
+Result = TypeVar("Result")
 
 
-@implementer(IPushProducer)
-class Fetched:
-    """One Fetch behind the other.
+class Means(msgspec.Struct, frozen=True):
+    """What a Follow works with.
 
-    ask:   has a command carried out.
-    wait:  seconds that a Fetch may wait at the server, 0 = it answers at once.
-    ended: told once there will be nothing more.
+    look:   a connection to who leads the topic and pushes that, None = that cannot be said.  Fails as a Fetch does.
+    ask:    has a command carried out.  wait: seconds that a Fetch may wait at the server, 0 = it answers at once.
+    nap:    a pause.  random: 0..1, evenly.
+    ended:  told once there will be nothing more.
     """
+
+    look: Callable[[q.Follow], Coroutine[Any, Any, Link | None]]
+    ask: Ask
+    wait: float
+    clock: IReactorTime
+    nap: Callable[[float], Deferred[None]]
+    random: Callable[[], float]
+    ended: Callable[[Following], None]
+
+
+@implementer(IPushProducer)
+class Following:
+    """One of them."""
 
     _log = Logger()
 
-    def __init__(
-        self,
-        command: q.Follow,
-        begin: int,
-        follower: IFollower,
-        ask: Callable[[q.Command], Awaitable[r.Reply]],
-        wait: float,
-        clock: IReactorTime,
-        ended: Callable[[], None],
-    ) -> None:
+    def __init__(self, command: q.Follow, follower: IFollower, means: Means) -> None:
         self._command = command
-        self._next = begin
         self._follower = follower
-        self._ask = ask
-        self._wait = wait
-        self._clock = clock
-        self._ended = ended
-        self._stopped = False
-        self._going: Deferred[None] | None = None
+        self._means = means
+        self._next: int | None = None
+        self._failing: float | None = None
+        self._link: Link | None = None
+        self._awaited: Deferred[Any] | None = None
         self._resumed: Deferred[None] | None = None
+        self._stopped = False
 
-    def begin(self) -> None:
-        """Go on until stopped."""
-        self._going = Deferred.fromCoroutine(self._run())
-        self._going.addErrback(self._failed).addCallback(lambda ignored: self._ended())
+    async def begin(self) -> IPushProducer:
+        """Go on until stopped.  Raises CommandFailed if there is nothing to follow."""
+        if isinstance(self._command.start, q.Last):  # the same records still, when it is taken up again
+            self._command = msgspec.structs.replace(self._command, start=await self._first())
+        link = await self._means.look(self._command)
+        if link is None:
+            self._next = await self._first()
+        Deferred.fromCoroutine(self._run(link)).addBoth(self._over)
+        return self
+
+    def sweep(self, now: float) -> None:
+        """Deadlines."""
+        if self._link is not None:
+            self._link.sweep(now)
 
     def pauseProducing(self) -> None:
         """See IPushProducer."""
         if self._resumed is None:
             self._resumed = Deferred()
+        if self._link is not None:
+            self._link.pause()
 
     def resumeProducing(self) -> None:
         """See IPushProducer."""
         resumed, self._resumed = self._resumed, None
-        if resumed is not None:
+        if self._link is not None:
+            self._link.resume()
+        if resumed is not None and not resumed.called:
             resumed.callback(None)
 
     def stopProducing(self) -> None:
         """See IPushProducer."""
         self._stopped = True
-        if self._going is not None:
-            self._going.cancel()
+        if self._awaited is not None:
+            self._awaited.cancel()
 
-    async def _run(self) -> None:
-        command = self._command
+    def end(self, failure: CommandFailed) -> None:
+        """As `stopProducing`, and the follower is told."""
+        if not self._stopped:
+            self.stopProducing()
+            self._follower.ended(failure)
+
+    # -- one try behind the other
+
+    async def _run(self, link: Link | None) -> None:
+        while not self._stopped:
+            if link is None:
+                await self._fetch()
+            else:
+                await self._heed(link)
+            link = None
+            if not self._stopped:
+                await self._wait(self._means.nap(PAUSE * self._means.random()))
+                link = await self._wait(Deferred.fromCoroutine(self._means.look(self._from_here())))
+        if link is not None:
+            link.close()
+
+    async def _heed(self, link: Link) -> None:
+        """Take what is pushed, until the connection is lost."""
+        asked = Asked(self._from_here(), self._means.clock.seconds() + COMMAND_SECONDS, self._deliver)
+        self._link = link
+        try:
+            link.send(asked)
+            if self._resumed is not None:
+                link.pause()
+            await self._wait(asked.done)
+        except CommandFailed as failure:
+            if failure.fault not in PASSING or self._hopeless(asked):
+                raise
+        finally:
+            self._link = None
+            link.close()
+
+    def _hopeless(self, asked: Asked) -> bool:
+        """Whether streams have failed for long, each as soon as it was asked for."""
+        now = self._means.clock.seconds()
+        if self._failing is None or now - asked.at > PAUSE:
+            self._failing = now
+        return now - self._failing > COMMAND_SECONDS
+
+    async def _fetch(self) -> None:
+        command, means = self._command, self._means
+        if self._next is None:
+            self._next = await self._wait(Deferred.fromCoroutine(self._first()))
+        limits = command.max_records, command.max_bytes, means.wait
         while not self._stopped:
             if self._resumed is not None:
-                await self._resumed
-            limits = command.max_records, command.max_bytes, self._wait
-            fetched = await self._ask(q.Fetch(command.topic, command.partition, self._next, *limits))
+                await self._wait(self._resumed)
+            asked = means.ask(q.Fetch(command.topic, command.partition, self._next, *limits))
+            fetched = await self._wait(Deferred.fromCoroutine(asked))
             assert isinstance(fetched, r.Records), "so a Fetch is answered"
             for batch in fetched.batches:
-                if self._stopped:
-                    return
-                self._next = batch.end
-                self._follower.deliver(batch)
-            if not fetched.batches and not self._wait:
-                await deferLater(self._clock, NAP, lambda: None)
+                self._deliver(batch)
+            if not fetched.batches:
+                await self._wait(means.nap(NAP))
 
-    def _failed(self, failure: Failure) -> None:
-        if self._stopped or isinstance(failure.value, CancelledError):
-            return
-        self._stopped = True
-        if isinstance(failure.value, CommandFailed):
-            self._follower.ended(failure.value)
-        else:
-            self._log.failure("a Follow failed", failure=failure)
-            self._follower.ended(CommandFailed(Fault.INTERNAL))
+    async def _first(self) -> int:
+        command = self._command
+        return await offset_of(command.start, command.topic, command.partition, self._means.ask)
+
+    def _from_here(self) -> q.Follow:
+        """Behind what was delivered, whatever the reader has committed meanwhile."""
+        if self._next is None:
+            return self._command
+        return msgspec.structs.replace(self._command, start=self._next)
+
+    def _deliver(self, batch: RecordBatch) -> None:
+        if not self._stopped:
+            self._next = batch.end
+            self._follower.deliver(batch)
+
+    async def _wait(self, awaited: Deferred[Result]) -> Result:
+        """What is awaited, unless stopped before: only what waits can be canceled."""
+        self._awaited = awaited
+        try:
+            return await awaited
+        finally:
+            self._awaited = None
+
+    def _over(self, outcome: Failure | None) -> None:
+        if isinstance(outcome, Failure) and not self._stopped:
+            self._stopped = True
+            failure = outcome.value
+            if not isinstance(failure, CommandFailed):
+                self._log.failure("a Follow failed", failure=outcome)
+                failure = CommandFailed(Fault.INTERNAL)
+            self._follower.ended(failure)
+        self._means.ended(self)
