@@ -31,9 +31,14 @@ class IFollower(Interface):
 
 
 class IBackend(Interface):
-    """Carries commands out."""
+    """Carries commands out.
 
-    durability: str = Attribute("what a write has reached when it is answered: `memory`, `os` or `fsync`")
+    One with `immediate = True` answers small reads at once, but for the first few: they are tried past the queue.
+    """
+
+    durability: str = Attribute(
+        "what a write has reached when it is answered: `memory`, `os`, `fsync`, or `replicated`: all in-sync replicas"
+    )
 
     def execute(command: Command, session: Session) -> Reply | Deferred[Reply]:
         """Carry out one command.

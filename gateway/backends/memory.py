@@ -33,6 +33,7 @@ class MemoryBackend:
     """now: the wall clock in us since the epoch."""
 
     durability = "memory"
+    immediate = True
 
     def __init__(self, clock: IReactorTime, now: Callable[[], int] = microseconds) -> None:
         self._state = State()

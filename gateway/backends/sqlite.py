@@ -27,6 +27,7 @@ from zope.interface import implementer
 
 from gateway import __version__
 from gateway.backends import database
+from gateway.backends.commits import Commits, insist
 from gateway.backends.fetching import Batches, Fetching
 from gateway.backends.grouping import Grouping, Look, concerns_members
 from gateway.backends.interface import IBackend, IBackendMaker, IFollower
@@ -61,6 +62,9 @@ WRITING = frozenset({q.Take, q.CommitOffsets, q.DeleteOffsets})
 MAX_COMMIT = 1024
 """Commands in one transaction."""
 
+INSIST_SECONDS = 1.0
+"""How often a disk that did not take a transaction is tried when nobody else tries it."""
+
 
 class _Writer(threading.Thread):
     """The only one that changes the file.
@@ -78,6 +82,7 @@ class _Writer(threading.Thread):
     ) -> None:
         super().__init__(name="sqlite-writer", daemon=True)
         self.queue: queue.SimpleQueue[Write | None] = queue.SimpleQueue()
+        self.commits = Commits()
         self._connection = connection
         self._state: State | None = state
         self._encodings = encodings
@@ -93,15 +98,18 @@ class _Writer(threading.Thread):
             work, ended = self._gather(sweeping)
             if work:
                 self._committed(work, self._transact(work))
+            elif self.commits.problem and not ended:
+                self._insist()
             sweeping = self._sweep()
         self._connection.close()
 
     def _gather(self, sweeping: bool) -> tuple[list[Write], bool]:
         """Everything that waits, at least one if there is nothing else to do; and whether the end was among it."""
         work: list[Write] = []
+        patience = INSIST_SECONDS if self.commits.problem else None
         try:
             while len(work) < MAX_COMMIT:
-                write = self.queue.get(block=not work and not sweeping)
+                write = self.queue.get(block=not work and not sweeping, timeout=patience)
                 if write is None:
                     return work, True
                 work.append(write)
@@ -121,9 +129,12 @@ class _Writer(threading.Thread):
             for write in work:
                 write.outcome = self._perform(self._state, write, now, changes)
             if changes:
+                began = self.commits.clock()
                 self._save(changes, now)
+                self.commits.took(began, len(work))
         except (sqlite3.Error, database.Unusable) as error:
             self._log.error("cannot write: {error}", error=error)
+            self.commits.refused(str(error))
             self._state = None  # it is ahead of the file; read again when there is more to write
             failure = CommandFailed(Fault.UNAVAILABLE, f"the store cannot be written: {error}")
             for write in work:
@@ -174,6 +185,15 @@ class _Writer(threading.Thread):
                 self._connection.execute("ROLLBACK")
             raise
 
+    def _insist(self) -> None:
+        """So that who looks after readiness learns that there is room again."""
+        with suppress(sqlite3.Error, database.Unusable):
+            insist(self._connection)
+            if self._state is None:
+                self._state = database.load(self._connection, self._now())
+            self.commits.problem = ""
+            self._log.info("can write again")
+
     def _sweep(self) -> bool:
         try:
             return database.sweep(self._connection)
@@ -186,10 +206,13 @@ class _Writer(threading.Thread):
 class SqliteBackend:
     """directory: where the file is, made if absent.  now: the wall clock in us since the epoch.
 
+    commits: how they go; the one writer's.
+
     Raises database.Unusable.
     """
 
     durability = "fsync"
+    immediate = True
     _log = Logger()
 
     def __init__(
@@ -229,6 +252,7 @@ class SqliteBackend:
         self._closing = False
         self._unfolded = 0
         self._writer = _Writer(connection, ahead, encodings, now, self._committed)
+        self.commits = (self._writer.commits,)
         self._writer.start()
 
     def execute(self, command: q.Command, session: Session) -> Reply | Deferred[Reply]:

@@ -107,6 +107,7 @@ class Guarded:
         self._backend = backend
         self.policy = policy
         self.durability = backend.durability
+        self.immediate: bool = getattr(backend, "immediate", False)
 
     def execute(self, command: q.Command, session: Session) -> Reply | Deferred[Reply]:
         """See IBackend.  Fails with FORBIDDEN."""

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import ipaddress
 import os
+from collections.abc import Iterable
+from ipaddress import IPv4Network, IPv6Network
 
 from twisted.internet.address import IPv4Address, IPv6Address, UNIXAddress
 from twisted.internet.interfaces import IAddress
+
+Network = IPv4Network | IPv6Network
 
 
 def shown(address: IAddress) -> str:
@@ -28,3 +32,12 @@ def is_loopback(address: IAddress) -> bool:
     found = ipaddress.ip_address(address.host)
     mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None  # IPv4 that came in on `::`
     return (mapped or found).is_loopback
+
+
+def is_within(address: IAddress | None, networks: Iterable[Network]) -> bool:
+    """Whether it is in one of them; a unix socket is, since the file's permissions say who may use it."""
+    if not isinstance(address, IPv4Address | IPv6Address):
+        return True
+    found = ipaddress.ip_address(address.host)
+    mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
+    return any((mapped or found) in network for network in networks)

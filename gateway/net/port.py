@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
 from gateway.backends.interface import IBackend
+from gateway.core.replies import Authenticated
 from gateway.net.attempts import Attempts
 from gateway.net.limits import Limits, Rates
 from gateway.net.meters import Faults
@@ -29,9 +31,10 @@ SWEEP_SECONDS = 1.0
 class Port:
     """What the connections of one process share.
 
-    backend: carries the commands out.  clock: never goes back; time-outs run on it.
+    backend: carries the commands out.  immediate: most small reads at once.
+    clock:   never goes back; time-outs run on it.
     limits:  how much one may take.  rates: who has asked how often, None = that does not matter.
-    users:   who may log in; None = nobody was named.
+    users:   who may log in; None = nobody was named.  principals: name of a certificate -> whose it is.
     attempts: wrong logins, by where they came from.
     faults:  the last commands that failed.  taps: who looks at what crosses connections.
     """
@@ -40,10 +43,12 @@ class Port:
         self, backend: IBackend, clock: IReactorTime, limits: Limits | None = None, users: Users | None = None
     ) -> None:
         self.backend = backend
+        self.immediate: bool = getattr(backend, "immediate", False)
         self.clock = clock
         self.limits = limits or Limits()
         self.rates = Rates(self.limits.requests_per_second) if self.limits.requests_per_second else None
         self.users = Users() if users is None else users
+        self.principals: Mapping[str, str] = {}
         self.roster = Roster(backend, Vitals().look)
         self.connections: set[Connection] = set()
         self.attempts = Attempts()
@@ -52,6 +57,10 @@ class Port:
         self.draining = False
         self._dirty: list[Connection] = []
         self._idle: list[Deferred[None]] = []
+
+    def named(self, certificate: str) -> Authenticated | None:
+        """Whose certificate has that name, None = nobody's."""
+        return self.users.named(self.principals.get(certificate, ""))
 
     def touch(self, connection: Connection) -> None:
         """The connection has bytes to send; they leave once everything that is ready now is in them.

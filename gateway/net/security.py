@@ -1,15 +1,27 @@
-"""TLS for listeners: 1.2 or newer, alone on a port or beside plaintext."""
+"""TLS for listeners: 1.2 or newer, alone on a port or beside plaintext, with clients' certificates if wanted."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from cryptography.x509 import DNSName, ExtensionNotFound, RFC822Name, SubjectAlternativeName
+from cryptography.x509.oid import NameOID
 from OpenSSL.crypto import X509
-from twisted.internet.interfaces import IAddress, IProtocolFactory, IReactorTime
+from OpenSSL.SSL import (
+    OP_CIPHER_SERVER_PREFERENCE,
+    OP_NO_RENEGOTIATION,
+    TLS1_2_VERSION,
+    TLS_SERVER_METHOD,
+    VERIFY_FAIL_IF_NO_PEER_CERT,
+    VERIFY_PEER,
+    Context,
+    Error,
+)
+from twisted.internet.interfaces import IAddress, IOpenSSLContextFactory, IProtocolFactory, IReactorTime
 from twisted.internet.protocol import Factory, Protocol, connectionDone
-from twisted.internet.ssl import Certificate, CertificateOptions, KeyPair, TLSVersion
 from twisted.protocols.tls import TLSMemoryBIOFactory
 from twisted.python.failure import Failure
+from zope.interface import implementer
 
 TLS_HANDSHAKE = b"\x16"
 """The first byte of a TLS connection: the content type of its ClientHello (RFC 8446, section 5.1)."""
@@ -19,26 +31,71 @@ SILENT_SECONDS = 60.0
 """How long a connection may keep us guessing; the Cursus broker gives an idle client as long."""
 
 
-def with_tls(factory: IProtocolFactory, certificate: str, key: str, clock: IReactorTime) -> IProtocolFactory:
-    """The factory behind TLS.
+@implementer(IOpenSSLContextFactory)
+class Certificates:
+    """What the TLS of one listener is made with; new connections get what was last read.
 
-    certificate, key: files in PEM, the first with the chain.  Raises ValueError with a sentence if they cannot be used.
+    certificate, key: files in PEM, the first with the chain.
+    client_ca:        file in PEM with those whose signature on a client's certificate is believed, None = no client is
+                      asked for one.
+    required:         who has none is not let in.
+
+    Raises ValueError, with a sentence, if they cannot be used.
     """
+
+    def __init__(self, certificate: str, key: str, client_ca: str | None = None, *, required: bool = False) -> None:
+        self._certificate = certificate
+        self._key = key
+        self._client_ca = client_ca
+        self._required = required
+        self.reload()
+
+    def reload(self) -> None:
+        """Read the files again.  Raises ValueError, and nothing has changed then."""
+        try:
+            self._context = self._read()
+        except OSError as error:
+            raise ValueError(f"{error.filename}: {error.strerror}") from error
+        except Error as error:
+            why = "; ".join(reason for _, _, reason in error.args[0]) if error.args else "nothing is in them"
+            raise ValueError(f"{self._certificate} and {self._key} cannot be used for TLS: {why}") from error
+
+    def getContext(self) -> Context:
+        """See IOpenSSLContextFactory: asked for every connection."""
+        return self._context
+
+    def _read(self) -> Context:
+        context = Context(TLS_SERVER_METHOD)
+        context.set_min_proto_version(TLS1_2_VERSION)
+        context.set_options(OP_NO_RENEGOTIATION | OP_CIPHER_SERVER_PREFERENCE)
+        context.set_session_id(b"gateway")  # a session is taken up again only where its client was asked the same
+        for path in filter(None, (self._certificate, self._key, self._client_ca)):
+            Path(path).open("rb").close()  # OpenSSL does not say which file is missing
+        context.use_certificate_chain_file(self._certificate)
+        context.use_privatekey_file(self._key)
+        context.check_privatekey()
+        if self._client_ca is not None:
+            context.load_verify_locations(self._client_ca)
+            context.set_verify(VERIFY_PEER | (VERIFY_FAIL_IF_NO_PEER_CERT if self._required else 0))
+        return context
+
+
+def with_tls(factory: IProtocolFactory, certificates: Certificates, clock: IReactorTime) -> IProtocolFactory:
+    """The factory behind TLS."""
+    return TLSMemoryBIOFactory(certificates, False, factory, clock)
+
+
+def names_of(certificate: X509 | None) -> list[str]:
+    """What a client's certificate says of whom it is for: its common name, then its alternative names; [] for none."""
+    if certificate is None:
+        return []
+    read = certificate.to_cryptography()
+    names = [str(name.value) for name in read.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
     try:
-        chain = _certificates(Path(certificate).read_bytes())
-        private = KeyPair.load(Path(key).read_bytes(), 1).original
-        options = CertificateOptions(
-            privateKey=private,
-            certificate=chain[0],
-            extraCertChain=chain[1:],
-            raiseMinimumTo=TLSVersion.TLSv1_2,
-        )
-        options.getContext()
-    except OSError as error:
-        raise ValueError(f"{error.filename}: {error.strerror}") from error
-    except Exception as error:  # whatever OpenSSL finds wrong with the two files
-        raise ValueError(f"{certificate} and {key} cannot be used for TLS: {error}") from error
-    return TLSMemoryBIOFactory(options, False, factory, clock)
+        others = read.extensions.get_extension_for_class(SubjectAlternativeName).value
+    except ExtensionNotFound:
+        return names
+    return [*names, *others.get_values_for_type(DNSName), *others.get_values_for_type(RFC822Name)]
 
 
 class EitherFactory(Factory):
@@ -89,11 +146,3 @@ class _Undecided(Protocol):
     def _abort(self) -> None:
         assert self.transport is not None
         self.transport.abortConnection()  # type: ignore[attr-defined]  # every stream transport has it
-
-
-def _certificates(pem: bytes) -> list[X509]:
-    ends = b"-----END CERTIFICATE-----"
-    blocks = [block + ends for block in pem.split(ends)[:-1]]
-    if not blocks:
-        raise ValueError("no certificate in the file")
-    return [Certificate.loadPEM(block).original for block in blocks]

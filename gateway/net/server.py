@@ -7,13 +7,14 @@ up behind one that takes long.  What was read and not yet started is at most one
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from twisted.internet.defer import CancelledError, Deferred, maybeDeferred
 from twisted.internet.interfaces import (
     IAddress,
     IConsumer,
     IHalfCloseableProtocol,
+    IHandshakeListener,
     IPushProducer,
 )
 from twisted.internet.protocol import Factory, Protocol, connectionDone
@@ -29,12 +30,13 @@ from gateway.core.records import RecordBatch
 from gateway.core.replies import Answer, Outcome, Reply
 from gateway.dialects import Call, Listener, ServerSession
 from gateway.dialects.session import Looking, Tap, uncounted, unheard, unlooking, untold
-from gateway.net.addresses import is_loopback, shown
+from gateway.net.addresses import Network, is_loopback, is_within, shown
 from gateway.net.following import Follows
 from gateway.net.limits import GRACE, Rates
 from gateway.net.login import Auth, Login, choose_judge
 from gateway.net.meters import Meter
 from gateway.net.port import Port
+from gateway.net.security import names_of
 from gateway.net.sockets import send, tune
 from gateway.net.tapping import together
 
@@ -48,29 +50,43 @@ CLOSE_SECONDS = 10.0
 class Listening(Factory):
     """Makes the connections of one listening port.
 
-    auth: what it asks of who comes in.  tls: it is behind TLS.  port: set before the first connection can come in.
+    auth: what it asks of who comes in.  tls: it is behind TLS.  allow: where from, () = anywhere.
+    port: set before the first connection can come in.
     meter: what it has done.
     """
 
     noisy = False
     port: Port
 
-    def __init__(self, name: str, listener: Listener, auth: Auth = "optional", *, tls: bool = False) -> None:
+    def __init__(
+        self,
+        name: str,
+        listener: Listener,
+        auth: Auth = "optional",
+        *,
+        tls: bool = False,
+        allow: Sequence[Network] = (),
+    ) -> None:
         self.name = name
         self.listener = listener
         self.auth = auth
         self.tls = tls
+        self.allow = tuple(allow)
         self.meter = Meter()
 
     def buildProtocol(self, addr: IAddress | None) -> Connection | None:
-        """See IProtocolFactory.  None = there are as many connections as there may be, and Twisted hangs up."""
+        """See IProtocolFactory.  None = there are as many connections as there may be, or none may come from there,
+        and Twisted hangs up."""
+        if self.allow and not is_within(addr, self.allow):
+            self.meter.turned_away["allow"] += 1
+            return None
         if len(self.port.connections) >= self.port.limits.connections:
             self.meter.turned_away["connections"] += 1
             return None
         return Connection(self, self.port)
 
 
-@implementer(IPushProducer, IHalfCloseableProtocol)
+@implementer(IPushProducer, IHalfCloseableProtocol, IHandshakeListener)
 class Connection(Protocol):
     """One peer, from its first byte to its last answer.
 
@@ -116,6 +132,15 @@ class Connection(Protocol):
         self._meter.accepted += 1
         self._port.connections.add(self)
         self._port.taps.entered(self)
+
+    def handshakeCompleted(self) -> None:
+        """See IHandshakeListener: whose certificate the peer has shown, if that is somebody's, is who it is."""
+        assert self.transport is not None
+        for name in names_of(self.transport.getPeerCertificate()):  # type: ignore[attr-defined]  # ISSLTransport
+            proved = self._port.named(name)
+            if proved is not None:
+                self.who.principal, self.who.user = proved.principal, proved.id
+                return
 
     def _enter(self, peer: IAddress) -> None:
         listening, port = self._listening, self._port
@@ -273,7 +298,7 @@ class Connection(Protocol):
     def _looking(self) -> Looking | None:
         """How a session may look at once, unless what it was asked before comes first; see ServerSession.looking."""
         shut = self._barrier is not None or self._login.running is not None or self._session.tap is not None
-        shut = shut or self._port.rates is not None
+        shut = shut or self._port.rates is not None or not self._port.immediate
         wait = shut or self._waiting or self.peer_full or self._full()
         return None if wait else Looking(self._execute, self.who, _dropped, self._looked)
 

@@ -92,6 +92,11 @@ class Users:
     def __len__(self) -> int:
         return len(self._named)
 
+    def named(self, principal: str) -> r.Authenticated | None:
+        """Who that is, however it was proved; None = nobody of that name."""
+        user = self._named.get(principal)
+        return None if user is None else r.Authenticated(user.principal, user.id)
+
     def believe(self, command: q.Authenticate) -> r.Authenticated:
         """Everybody is who they say.  The id is 0 for a name that is none of the users', where there are some."""
         user = self._named.get(command.principal)

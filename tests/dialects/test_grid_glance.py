@@ -99,6 +99,8 @@ def test_nothing_is_read_at_once_for_who_has_to_log_in_first() -> None:
 
 def test_what_cannot_be_had_at_once_is_asked_in_the_usual_way() -> None:
     class Later(Scripted):
+        immediate = True
+
         def execute(self, command: q.Command, session: q.Session) -> Deferred[MapValue]:  # type: ignore[override]
             return super().execute(command, session)  # type: ignore[return-value]
 
@@ -114,6 +116,13 @@ def test_what_cannot_be_had_at_once_is_asked_in_the_usual_way() -> None:
         each.callback(MapValue(b"two"))
     said = answers(peer.read())
     assert [said[tag][16:] for tag in (2, 3)] == [b"two", b"two"]
+
+
+def test_who_never_answers_at_once_is_asked_once() -> None:
+    backend = Scripted()
+    peer = grid(backend)
+    peer.send(frame(GET, 1, b"k"))
+    assert len(backend.asked) == 1
 
 
 def test_values_beyond_the_bound_are_left_to_the_usual_way(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,13 +1,21 @@
-"""gateway.net.security: a port that is TLS for some and plaintext for others."""
+"""gateway.net.security: TLS, clients' certificates, and a port that is TLS for some and plaintext for others."""
 
 from __future__ import annotations
 
+import contextlib
+import ssl
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from OpenSSL import crypto
 from twisted.internet.address import IPv4Address
 from twisted.internet.protocol import Factory, Protocol
 from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 
-from gateway.net.security import SILENT_SECONDS, EitherFactory
+from gateway.net.security import SILENT_SECONDS, Certificates, EitherFactory, names_of, with_tls
+from net.certificates import Authority
 
 
 class Noting(Protocol):
@@ -60,3 +68,92 @@ def test_who_hangs_up_first_leaves_nothing_behind() -> None:
     transport, clock, _ = connect()
     transport.protocol.connectionLost()
     assert not clock.getDelayedCalls()
+
+
+def served(certificates: Certificates, client: ssl.SSLContext) -> bytes:
+    """What a client is told that connects: bytes cross in memory, as on a socket.  Raises ssl.SSLError."""
+    made: list[Noting] = []
+
+    class Making(Factory):
+        def buildProtocol(self, addr: object) -> Noting:
+            made.append(Noting())
+            return made[-1]
+
+    wire = StringTransport()
+    protocol = with_tls(Making(), certificates, Clock()).buildProtocol(IPv4Address("TCP", "127.0.0.1", 1))
+    assert protocol is not None
+    protocol.makeConnection(wire)
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    session = client.wrap_bio(incoming, outgoing, server_hostname="localhost")
+    for _ in range(6):
+        with contextlib.suppress(ssl.SSLWantReadError):
+            session.do_handshake()
+            session.write(b"hello")
+            session.read(1)
+        if data := outgoing.read():
+            protocol.dataReceived(data)
+        incoming.write(wire.value())
+        wire.clear()
+    return b"".join(made[0].heard)
+
+
+def trusting(authority: Authority, certificate: tuple[Path, Path] | None = None) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=str(authority.pem))
+    if certificate is not None:
+        context.load_cert_chain(*map(str, certificate))
+    return context
+
+
+def test_a_client_that_trusts_the_authority_is_served(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    certificate, key = authority.sign("gateway")
+    assert b"hello" in served(Certificates(str(certificate), str(key)), trusting(authority))
+
+
+def test_without_a_certificate_of_the_right_authority_nobody_is_served_where_one_is_required(tmp_path: Path) -> None:
+    authority, stranger = Authority(tmp_path), Authority(tmp_path, "stranger")
+    certificate, key = authority.sign("gateway")
+    asking = Certificates(str(certificate), str(key), str(authority.pem), required=True)
+    assert b"hello" in served(asking, trusting(authority, authority.sign("ann")))
+    for wrong in (None, stranger.sign("eve")):
+        with pytest.raises(ssl.SSLError):
+            served(asking, trusting(authority, wrong))
+
+
+def test_where_a_certificate_is_optional_who_has_none_is_served(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    certificate, key = authority.sign("gateway")
+    asking = Certificates(str(certificate), str(key), str(authority.pem))
+    assert b"hello" in served(asking, trusting(authority))
+
+
+def test_certificates_that_are_read_again_are_those_of_new_connections(tmp_path: Path) -> None:
+    old, new = Authority(tmp_path), Authority(tmp_path, "new")
+    certificate, key = old.sign("gateway")
+    certificates = Certificates(str(certificate), str(key))
+    new.sign("gateway")  # into the same files
+    with pytest.raises(ssl.SSLCertVerificationError):
+        served(certificates, trusting(new))
+    certificates.reload()
+    assert b"hello" in served(certificates, trusting(new))
+
+
+def test_files_that_cannot_be_used_are_a_sentence_and_change_nothing(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    certificate, key = authority.sign("gateway")
+    certificates = Certificates(str(certificate), str(key))
+    certificate.write_text("no certificate")
+    with pytest.raises(ValueError, match="cannot be used for TLS: no start line"):
+        certificates.reload()
+    certificate.unlink()
+    with pytest.raises(ValueError, match="No such file"):
+        certificates.reload()
+    assert b"hello" in served(certificates, trusting(authority))
+
+
+def test_a_certificate_is_known_by_its_common_name_and_its_others(tmp_path: Path) -> None:
+    others = [x509.DNSName("ann.example"), x509.RFC822Name("ann@example.org")]
+    certificate, _ = Authority(tmp_path).sign("ann", others)
+    loaded = crypto.load_certificate(crypto.FILETYPE_PEM, certificate.read_bytes())
+    assert names_of(loaded) == ["ann", "ann.example", "ann@example.org"]
+    assert names_of(None) == []

@@ -16,6 +16,7 @@ from typing import IO, Any, NamedTuple, Self
 from system.members import CLIENTS
 from system.peers import TIMEOUT, Frames, Lines
 from system.processes import GatewayProcess, environment
+from system.proxied import MaybeProxied
 
 APACHE = tuple(f"apache-iggy==0.{version}.0" for version in (5, 6, 7, 8))
 LATEST = APACHE[-1]
@@ -205,14 +206,16 @@ class IggyMember(_Program):
         self._wait(count)
 
 
-class IggyGateway(GatewayProcess):
+class IggyGateway(MaybeProxied):
     """A gateway that speaks Iggy, and other dialects besides.
 
     client: who is to connect; for the oldest one it listens on Iggy's own port.
     """
 
-    def __init__(self, directory: Path, client: str, *dialects: str, backend: str = "sqlite:records") -> None:
-        super().__init__(directory, "iggy", *dialects, backend=backend)
+    def __init__(
+        self, directory: Path, client: str, *dialects: str, backend: str = "sqlite:records", via: str = ""
+    ) -> None:
+        super().__init__(directory, "iggy", *dialects, backend=backend, via=via)
         if client == OLDEST:
             check_free(PORT)
             self._listen["iggy"] = PORT

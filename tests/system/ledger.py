@@ -262,9 +262,9 @@ def producers(ledger: Ledger, gateway: GatewayProcess) -> list[Producer]:
     return [*batches, LineProducer("v", ledger, pipe, "orders"), LineProducer("w", ledger, pipe, "orders")]
 
 
-def stored(gateway: GatewayProcess) -> dict[int, list[str]]:
+def stored(gateway: GatewayProcess, partitions: int = PARTITIONS) -> dict[int, list[str]]:
     """Every value there is, the same to readers of both dialects."""
     with Frames(gateway.ports["cursus"]) as frames, Lines(gateway.ports["pipe"]) as lines:
-        found = {at: [row.value for row in frames.read_all("orders", at)] for at in range(PARTITIONS)}
-        assert {at: lines.read_all("orders", at) for at in range(PARTITIONS)} == found
+        found = {at: [row.value for row in frames.read_all("orders", at)] for at in range(partitions)}
+        assert {at: lines.read_all("orders", at) for at in range(partitions)} == found
     return found

@@ -17,6 +17,7 @@ import pytest
 from system.members import Book, Flow, FrameMember, LineMember, Member, Read, RealConsumer
 from system.peers import TIMEOUT, Frames, Lines, Row, batch, rows
 from system.processes import GatewayProcess, until
+from system.proxied import MaybeProxied, through, ways
 
 SESSION_SECONDS = 10.0
 """Until a silent member is dropped."""
@@ -66,9 +67,12 @@ def values(*consumers: RealConsumer) -> list[str]:
     return [shown.value for each in consumers for shown in each.shown]
 
 
-@pytest.mark.parametrize("mode", ["polling", "streaming"])
-def test_a_real_consumer_that_committed_gets_nothing_twice(tmp_path: Path, mode: str) -> None:
-    with GatewayProcess(tmp_path, "cursus", "pipe") as gateway:
+MODES = ["polling", "streaming"]
+
+
+@pytest.mark.parametrize(("mode", "via"), through(MODES, cursus=MODES, native=[]))
+def test_a_real_consumer_that_committed_gets_nothing_twice(tmp_path: Path, mode: str, via: str) -> None:
+    with MaybeProxied(tmp_path, "cursus", "pipe", via=via) as gateway:
         sent = fill(gateway, 0, RECORDS)
         with consumer(gateway, NEW, "a", mode) as first:
             first.wait(RECORDS)
@@ -83,9 +87,11 @@ def test_a_real_consumer_that_committed_gets_nothing_twice(tmp_path: Path, mode:
             assert (len(second.shown), set(values(second))) == (1000, more)
 
 
-@pytest.mark.parametrize("mode", ["polling", "streaming"])
-def test_a_real_consumer_of_0_1_0_reads_everything_never_commits_and_so_begins_again(tmp_path: Path, mode: str) -> None:
-    with GatewayProcess(tmp_path, "cursus", "pipe") as gateway:
+@pytest.mark.parametrize(("mode", "via"), through(MODES, cursus=["polling"], native=[]))
+def test_a_real_consumer_of_0_1_0_reads_everything_never_commits_and_so_begins_again(
+    tmp_path: Path, mode: str, via: str
+) -> None:
+    with MaybeProxied(tmp_path, "cursus", "pipe", via=via) as gateway:
         sent = fill(gateway, 0, RECORDS)
         for _ in range(2):
             with consumer(gateway, OLD, "a", mode) as each:
@@ -106,14 +112,17 @@ def wrote(book: Book, gateway: GatewayProcess, *consumers: RealConsumer) -> None
             book.read(Read(each.name, shown.generation, partition, offset))
 
 
-def test_two_real_consumers_share_the_partitions_and_one_takes_over_when_the_other_is_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("via", ways(long=["cursus", "native"]))
+def test_two_real_consumers_share_the_partitions_and_one_takes_over_when_the_other_is_killed(
+    tmp_path: Path, via: str
+) -> None:
     """One polls and one has streams.
 
     Both join before there is a record: a consumer of 0.1.1 never forgets to commit what it read of a partition that it
     has lost since, and is refused for ever.
     """
     book = Book()
-    with GatewayProcess(tmp_path, "cursus", "pipe") as gateway:
+    with MaybeProxied(tmp_path, "cursus", "pipe", via=via) as gateway:
         fill(gateway, 0, 0)
         with consumer(gateway, NEW, "a", "polling") as polling, consumer(gateway, NEW, "b", "streaming") as streaming:
             until(lambda: polling.generation == streaming.generation > 1, TIMEOUT, "one generation")
@@ -136,10 +145,11 @@ def test_two_real_consumers_share_the_partitions_and_one_takes_over_when_the_oth
             polling.stop()
 
 
-def test_a_real_consumer_of_0_1_0_never_learns_that_the_group_has_changed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("via", ways("cursus", long=["native"]))
+def test_a_real_consumer_of_0_1_0_never_learns_that_the_group_has_changed(tmp_path: Path, via: str) -> None:
     """Its heartbeats are refused and it does not mind: it goes on in its generation, and everything is read."""
     book = Book()
-    with GatewayProcess(tmp_path, "cursus", "pipe") as gateway:
+    with MaybeProxied(tmp_path, "cursus", "pipe", via=via) as gateway:
         fill(gateway, 0, 1000)
         with consumer(gateway, OLD, "a", "polling") as first, consumer(gateway, OLD, "b", "streaming") as second:
             until(lambda: first.generation and second.generation, TIMEOUT, "two members")

@@ -26,12 +26,16 @@ from system.iggy_processes import (
 )
 from system.peers import Stream
 from system.processes import ROOT
+from system.proxied import through
 
 MESSAGES = 10_000
 BATCH = 500
 PARTITIONS = 3
 INHABITED = 1
 """The partition that is written; the others stay empty."""
+
+SOME = (OLDEST, LATEST)
+"""Enough where a proxy makes no difference but that it is one."""
 
 SHOWS_ALL = (*APACHE, "iggy-py==0.4.0")
 """They show the id, timestamp and checksum of a message, the others its payload and offset."""
@@ -41,9 +45,9 @@ NAMED_FOR_ERRORS = (*APACHE, "iggy-py==0.4.0")
 
 
 @contextmanager
-def talking(directory: Path, client: str, *dialects: str) -> Iterator[tuple[IggyGateway, IggyClient]]:
+def talking(directory: Path, client: str, *dialects: str, via: str = "") -> Iterator[tuple[IggyGateway, IggyClient]]:
     """A gateway, and a client that has logged in."""
-    with IggyGateway(directory, client, *dialects) as gateway, gateway.client(client) as peer:
+    with IggyGateway(directory, client, *dialects, via=via) as gateway, gateway.client(client) as peer:
         yield gateway, peer.login()
 
 
@@ -122,10 +126,12 @@ def check_described(peer: IggyClient) -> None:
     assert peer.call("get_topic", "shop", "nothing") is None
 
 
-@pytest.mark.parametrize("client", CLIENTS_OF_IGGY)
-def test_ten_thousand_messages_come_back_in_order_by_every_polling_strategy(tmp_path: Path, client: str) -> None:
+@pytest.mark.parametrize(("client", "via"), through(CLIENTS_OF_IGGY, iggy=CLIENTS_OF_IGGY, native=[LATEST]))
+def test_ten_thousand_messages_come_back_in_order_by_every_polling_strategy(
+    tmp_path: Path, client: str, via: str
+) -> None:
     sent, began = payloads(client, MESSAGES), time.time() - 1
-    with talking(tmp_path, client) as (gateway, peer):
+    with talking(tmp_path, client, via=via) as (gateway, peer):
         peer.call("create_stream", "shop")
         peer.create_topic("shop", "orders", PARTITIONS)
         fill(peer, "shop", "orders", sent)
@@ -154,9 +160,9 @@ def refusal(client: str, status: int, name: str) -> str:
     return f"RuntimeError: {name}" if client in NAMED_FOR_ERRORS else f"RuntimeError: InvalidResponse({status}, "
 
 
-@pytest.mark.parametrize("client", CLIENTS_OF_IGGY)
-def test_a_wrong_password_raises_and_the_connection_of_another_goes_on(tmp_path: Path, client: str) -> None:
-    with talking(tmp_path, client) as (gateway, peer), gateway.client(client) as stranger:
+@pytest.mark.parametrize(("client", "via"), through(CLIENTS_OF_IGGY, iggy=SOME, native=[]))
+def test_a_wrong_password_raises_and_the_connection_of_another_goes_on(tmp_path: Path, client: str, via: str) -> None:
+    with talking(tmp_path, client, via=via) as (gateway, peer), gateway.client(client) as stranger:
         peer.call("create_stream", "shop")
         with pytest.raises(Refused) as raised:
             stranger.login("wrong")
@@ -166,10 +172,10 @@ def test_a_wrong_password_raises_and_the_connection_of_another_goes_on(tmp_path:
         assert values(peer.poll("shop", "orders", 0, {"Next": []}, 10, False)) == [b"still here"]
 
 
-@pytest.mark.parametrize("client", CLIENTS_OF_IGGY)
-def test_what_is_refused_raises_and_the_connection_lives(tmp_path: Path, client: str) -> None:
+@pytest.mark.parametrize(("client", "via"), through(CLIENTS_OF_IGGY, iggy=SOME, native=[LATEST]))
+def test_what_is_refused_raises_and_the_connection_lives(tmp_path: Path, client: str, via: str) -> None:
     """The old ones read a text after the number of an error, and panic where there is none."""
-    with talking(tmp_path, client) as (_, peer):
+    with talking(tmp_path, client, via=via) as (_, peer):
         peer.call("create_stream", "shop")
         peer.create_topic("shop", "orders", 1)
         for status, name, call in (
@@ -224,14 +230,16 @@ def test_iggy_0_11_is_hung_up_on_and_the_log_says_why(tmp_path: Path) -> None:
 # -- offsets that a consumer stores
 
 
-@pytest.mark.parametrize("client", APACHE)
-def test_a_group_consumer_stores_and_deletes_offsets_and_another_goes_on_from_them(tmp_path: Path, client: str) -> None:
+@pytest.mark.parametrize(("client", "via"), through(APACHE, iggy=APACHE, native=[LATEST]))
+def test_a_group_consumer_stores_and_deletes_offsets_and_another_goes_on_from_them(
+    tmp_path: Path, client: str, via: str
+) -> None:
     """What is stored is seen by V1, too."""
 
     def stored() -> list[int]:
         return list(committed(gateway, "g", "orders").values())
 
-    with talking(tmp_path, client, "pipe", "cursus") as (gateway, peer):
+    with talking(tmp_path, client, "pipe", "cursus", via=via) as (gateway, peer):
         peer.create_topic("default", "orders", PARTITIONS)
         for at in range(PARTITIONS):
             peer.send("default", "orders", at, [f"{at}.{number}" for number in range(10)])

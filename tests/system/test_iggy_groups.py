@@ -21,6 +21,7 @@ from system.iggy_processes import (
 )
 from system.peers import TIMEOUT
 from system.processes import GatewayProcess, until
+from system.proxied import ways
 
 PARTITIONS = 3
 EACH = 500
@@ -33,9 +34,19 @@ PAIRS = list(zip(APACHE, (*APACHE[1:], APACHE[0]), strict=True))
 """Who ends, and who stays: the oldest with the latest, too, who number partitions otherwise."""
 
 
-def memory(directory: Path) -> IggyGateway:
+def pairs(*always: str) -> list[object]:
+    """With the way to the gateway.  always: proxies that the latest and the oldest go through in every run."""
+    found: list[object] = [pytest.param(*pair, "", id="-".join(pair)) for pair in PAIRS]
+    for via in ("iggy", "native"):
+        for pair in PAIRS:
+            marks = [] if pair == PAIRS[-1] and via in always else [pytest.mark.long]
+            found.append(pytest.param(*pair, via, id=f"{'-'.join(pair)}-remote:{via}", marks=marks))
+    return found
+
+
+def memory(directory: Path, via: str = "") -> IggyGateway:
     """Members store every offset: on disk that takes seconds, and only one test needs to be on disk."""
-    return IggyGateway(directory, LATEST, "pipe", "cursus", backend="memory")
+    return IggyGateway(directory, LATEST, "pipe", "cursus", backend="memory", via=via)
 
 
 def member(gateway: IggyGateway, client: str) -> IggyMember:
@@ -110,12 +121,13 @@ def share(gateway: IggyGateway, peer: IggyClient, *members: IggyMember) -> None:
 # -- who makes the group
 
 
-def test_consumers_that_make_a_group_at_once_are_both_in_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("via", ways("iggy", long=["native"]))
+def test_consumers_that_make_a_group_at_once_are_both_in_it(tmp_path: Path, via: str) -> None:
     """Both find that it is not there; the one that makes it second must be told so by the number that it knows.
 
     Older ones make it only when they consume.
     """
-    with memory(tmp_path) as gateway, ExitStack() as stack:
+    with memory(tmp_path, via) as gateway, ExitStack() as stack:
         peers = [stack.enter_context(gateway.client(client)).login() for client in APACHE[2:]]
         peers[0].create_topic("default", "orders", PARTITIONS)
         for number in range(ROUNDS):
@@ -126,8 +138,9 @@ def test_consumers_that_make_a_group_at_once_are_both_in_it(tmp_path: Path) -> N
             assert sorted(map(len, status(gateway, f"g{number}").owned)) == [1, 2]
 
 
-def test_of_more_members_than_partitions_some_get_nothing_until_others_end(tmp_path: Path) -> None:
-    with memory(tmp_path) as gateway, gateway.client(LATEST).login() as peer:
+@pytest.mark.parametrize("via", ways(long=["iggy", "native"]))
+def test_of_more_members_than_partitions_some_get_nothing_until_others_end(tmp_path: Path, via: str) -> None:
+    with memory(tmp_path, via) as gateway, gateway.client(LATEST).login() as peer:
         peer.create_topic("default", "orders", PARTITIONS)
         with ExitStack() as stack:
             members = [stack.enter_context(member(gateway, client)) for client in APACHE]
@@ -150,12 +163,12 @@ def test_of_more_members_than_partitions_some_get_nothing_until_others_end(tmp_p
 # -- who goes on
 
 
-@pytest.mark.parametrize(("leaving", "staying"), PAIRS)
+@pytest.mark.parametrize(("leaving", "staying", "via"), pairs("iggy", "native"))
 def test_two_members_share_the_partitions_and_one_takes_over_when_the_other_ends(
-    tmp_path: Path, leaving: str, staying: str
+    tmp_path: Path, leaving: str, staying: str, via: str
 ) -> None:
     """It ends in the middle of the second part, and has stored all that it showed."""
-    with memory(tmp_path) as gateway, gateway.client(LATEST).login() as peer:
+    with memory(tmp_path, via) as gateway, gateway.client(LATEST).login() as peer:
         peer.create_topic("default", "orders", PARTITIONS)
         with pair(gateway, leaving, staying) as (a, b):
             share(gateway, peer, a, b)
@@ -171,12 +184,15 @@ def test_two_members_share_the_partitions_and_one_takes_over_when_the_other_ends
             b.stop()
 
 
-@pytest.mark.parametrize(("killed", "staying"), PAIRS)
+@pytest.mark.parametrize(("killed", "staying", "via"), pairs())
 def test_what_a_member_stored_before_it_was_killed_is_not_delivered_again(
-    tmp_path: Path, killed: str, staying: str
+    tmp_path: Path, killed: str, staying: str, via: str
 ) -> None:
     """The client stores behind its back what it has shown: that which was not stored yet comes twice."""
-    with IggyGateway(tmp_path, LATEST, "pipe", "cursus") as gateway, gateway.client(LATEST).login() as peer:
+    with (
+        IggyGateway(tmp_path, LATEST, "pipe", "cursus", via=via) as gateway,
+        gateway.client(LATEST).login() as peer,
+    ):
         peer.create_topic("default", "orders", PARTITIONS)
         with pair(gateway, killed, staying) as (a, b):
             share(gateway, peer, a, b)

@@ -10,9 +10,12 @@ import pytest
 
 from system.peers import Frames, Lines, Row, batch
 from system.processes import ROOT, GatewayProcess, environment
+from system.proxied import MaybeProxied, through, ways
 
 CLIENTS = Path(sys.prefix) / "clients"
 """Where `make` puts each version of each client, apart from the others (tests/clients.txt)."""
+
+CURSUS = ("cursus-client==0.1.0", "cursus-client==0.1.1")
 
 RECORDS = 10_000
 PARTITIONS = 4
@@ -62,11 +65,11 @@ def check_all_there_once_and_in_order(gateway: GatewayProcess, topic: str) -> No
 
 
 @pytest.mark.parametrize("kind", ["plain", "idempotent"])
-@pytest.mark.parametrize("client", ["cursus-client==0.1.0", "cursus-client==0.1.1"])
+@pytest.mark.parametrize(("client", "via"), through(CURSUS, cursus=CURSUS, native=CURSUS[-1:]))
 def test_ten_thousand_records_of_a_real_producer_are_read_in_both_dialects(
-    tmp_path: Path, client: str, kind: str
+    tmp_path: Path, client: str, kind: str, via: str
 ) -> None:
-    with GatewayProcess(tmp_path, "cursus", "pipe") as gateway:
+    with MaybeProxied(tmp_path, "cursus", "pipe", via=via) as gateway:
         assert produce(client, gateway, "orders", kind) == RECORDS
         check_all_there_once_and_in_order(gateway, "orders")
         gateway.kill()
@@ -74,9 +77,10 @@ def test_ten_thousand_records_of_a_real_producer_are_read_in_both_dialects(
         check_all_there_once_and_in_order(gateway, "orders")
 
 
-def test_a_real_idempotent_producer_writes_to_an_idempotent_topic(tmp_path: Path) -> None:
+@pytest.mark.parametrize("via", ways("cursus", long=["native"]))
+def test_a_real_idempotent_producer_writes_to_an_idempotent_topic(tmp_path: Path, via: str) -> None:
     """Not 0.1.0: it takes the second of each record for its epoch, and a new epoch would have to begin at 1."""
-    with GatewayProcess(tmp_path, "cursus", "pipe") as gateway:
+    with MaybeProxied(tmp_path, "cursus", "pipe", via=via) as gateway:
         with Frames(gateway.ports["cursus"]) as frames:
             frames.create("orders", PARTITIONS, "idempotent=true")
         assert produce("cursus-client==0.1.1", gateway, "orders", "idempotent") == RECORDS

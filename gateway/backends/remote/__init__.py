@@ -39,7 +39,7 @@ _SPEC = re.compile(r"(?P<dialect>\w+)(?:\[(?P<settings>[^\]]*)\])?=(?P<endpoint>
 @implementer(IPlugin, IBackendMaker)
 class _Maker:
     name = "remote"
-    usage = USAGE
+    usage = "remote:DIALECT=ENDPOINT"
 
     def make(self, argument: str, encodings: Mapping[str, Encoding], reactor: IReactorTime) -> IBackend:
         """See IBackendMaker."""
