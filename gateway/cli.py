@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
 import sys
 
 import click
-from twisted.logger import (
-    FilteringLogObserver,
-    LogLevel,
-    LogLevelFilterPredicate,
-    globalLogBeginner,
-    textFileLogObserver,
-)
 from twisted.python import usage
 
 from gateway import __version__
@@ -31,6 +26,7 @@ def run(arguments: tuple[str, ...]) -> None:
     """Serve in the foreground until interrupted.  `gateway run --help` lists the options."""
     from twisted.internet import reactor
 
+    from gateway.logging import begin_log
     from gateway.service import Options, makeService
 
     options = Options()
@@ -39,10 +35,7 @@ def run(arguments: tuple[str, ...]) -> None:
     except usage.UsageError as error:
         sys.stderr.write(f"gateway run: {error}\n")
         sys.exit(2)
-    shown = LogLevelFilterPredicate(LogLevel.info)
-    shown.setLogLevelForNamespace("log_legacy", LogLevel.warn)  # "starting on", which the start-up lines say better
-    levels = FilteringLogObserver(textFileLogObserver(sys.stderr), [shown])
-    globalLogBeginner.beginLoggingTo([levels], redirectStandardIO=False)
+    begin_log(options.log_form)
     service = makeService(options)
     service.privilegedStartService()
     service.startService()
@@ -98,6 +91,44 @@ def bench(arguments: tuple[str, ...]) -> None:
     from gateway.bench.report import main as report
 
     sys.exit(report(list(arguments)))
+
+
+@main.command(context_settings=_PASS_ON, add_help_option=False)
+@click.option("--json", "as_json", is_flag=True)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def check(as_json: bool, arguments: tuple[str, ...]) -> None:
+    """Say what `gateway run` with the same options would serve, as lines or with --json.  Opens nothing."""
+    from gateway.configuration.checking import check_files, lines, summary
+    from gateway.service import Options
+
+    options = Options()
+    try:
+        options.parseOptions(list(arguments))  # type: ignore[no-untyped-call]
+        check_files(options.configuration, options.file)
+    except (usage.UsageError, ValueError) as error:
+        sys.stderr.write(f"gateway check: {error}\n")
+        sys.exit(2)
+    if as_json:
+        click.echo(json.dumps(summary(options.configuration, os.environ), indent=2))
+    else:
+        click.echo("\n".join(lines(options.configuration, os.environ)))
+
+
+@main.command()
+@click.argument("address", default="127.0.0.1:2323", metavar="[HOST:PORT]")
+def console(address: str) -> None:
+    """Open the admin console of a running gateway.
+
+    Not on a terminal it sends the lines of standard input and prints the answers: echo topics | gateway console
+    """
+    from gateway.admin.calling import call, parse_address
+
+    try:
+        host, port = parse_address(address, 2323)
+    except ValueError as error:
+        sys.stderr.write(f"gateway console: {error}\n")
+        sys.exit(2)
+    sys.exit(call(host, port))
 
 
 if __name__ == "__main__":

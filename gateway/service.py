@@ -7,14 +7,15 @@ import gc
 import os
 import signal
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NoReturn, TextIO, cast
+from typing import TYPE_CHECKING, NoReturn, TextIO, cast
 
 from prometheus_client import CollectorRegistry
 from twisted.application.service import Service
-from twisted.internet import endpoints
 from twisted.internet.address import IPv4Address, IPv6Address
 from twisted.internet.defer import Deferred, DeferredList, maybeDeferred
+from twisted.internet.error import CannotListenError
 from twisted.internet.interfaces import (
     IListeningPort,
     IProtocolFactory,
@@ -28,15 +29,27 @@ from twisted.python import usage
 from twisted.python.failure import Failure
 
 from gateway import __version__, backends, compression, dialects
+from gateway.admin.view import View
 from gateway.backends import find_maker
 from gateway.backends.interface import IBackend
-from gateway.configuration import Configuration, ListenerPlan, default_listeners, parse_listen, read_configuration
+from gateway.backends.wall import microseconds
+from gateway.configuration import Configuration, ListenerPlan, Said, check_exposure, configure
+from gateway.configuration.environment import CONFIG, PLUGINS
 from gateway.core.records import registry
+from gateway.held import check_held, server_endpoint, stop_accepting
+from gateway.logging import form_of
+from gateway.net.access import Guarded, Policy
+from gateway.net.addresses import shown
 from gateway.net.metrics import register
 from gateway.net.port import SWEEP_SECONDS, Port
-from gateway.net.security import EitherFactory, with_tls
+from gateway.net.security import Certificates, EitherFactory, with_tls
 from gateway.net.server import Listening
 from gateway.net.users import Users
+from gateway.notify import Notifier
+
+if TYPE_CHECKING:
+    from gateway.admin.opening import Admin
+    from gateway.capture.opening import OpenCapture
 
 BACKLOG = 1024
 """Connections that the kernel may hold for us."""
@@ -47,22 +60,48 @@ DRAIN_SECONDS = 10.0
 ENDPOINTS = "tcp:PORT, tcp:PORT:interface=ADDRESS, ssl:PORT:privateKey=FILE:certKey=FILE, unix:PATH"
 """What most operators may want of Twisted's server endpoints."""
 
+PLACES = {
+    "backend": ("backend", "spec"),
+    "console": ("console", "endpoint"),
+    "web": ("web", "endpoint"),
+    "capture": ("capture", "directory"),
+}
+"""Option -> where in the file the same would be said."""
+
 
 class Options(usage.Options):
-    """What `gateway run` and `twistd gateway` are told."""
+    """What `gateway run` and `twistd gateway` are told.
+
+    environment: of which GATEWAY_* counts, less than what is told here and more than the file.
+    file:        where the configuration is.  configuration: all of it.
+    log_form:    one of gateway.logging.FORMS.
+    """
 
     optParameters = [  # noqa: RUF012  # usage.Options wants a list
         ["config", "c", None, "Configuration file (TOML)."],
         ["backend", "b", None, "Where records go: sqlite:DIRECTORY, memory, or a plugin's own."],
         ["plugins", None, None, "Directory with backends/*.py and dialects/NAME/ of your own."],
+        ["console", None, None, "Endpoint of the admin console, such as tcp:2323:interface=127.0.0.1."],
+        ["web", None, None, "Endpoint of metrics and page, such as tcp:8080:interface=127.0.0.1."],
+        ["capture", None, None, "Directory for what crosses connections."],
+        ["log-format", None, None, "text or json; text on a terminal, else json.  twistd has --logger instead."],
     ]
 
-    longdesc = "Speaks several broker dialects over one store.  With no --listen every dialect listens on loopback."
+    optFlags = [  # noqa: RUF012  # likewise
+        ["insecure", None, "Serve other machines without TLS or a login, too."],
+    ]
 
-    def __init__(self) -> None:
+    longdesc = (
+        "Speaks several broker dialects over one store.  With no listener named every dialect listens on loopback."
+    )
+
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
+        self._environment = dict(os.environ) if environment is None else environment
         self._listen: list[str] = []
+        self.file: str | None = None
         self.configuration = Configuration()
+        self.log_form = "text"
 
     def opt_listen(self, value: str) -> None:
         """DIALECT=ENDPOINT, such as cursus=tcp:9000:interface=127.0.0.1.  May be given several times."""
@@ -78,22 +117,30 @@ class Options(usage.Options):
     def postOptions(self) -> None:
         """Refuse what cannot work, with a sentence that says what can."""
         try:
-            if self["plugins"] is not None:
-                add_plugins(Path(self["plugins"]))
-            told = read_configuration(self["config"]) if self["config"] else Configuration()
-            listeners = parse_listen(self._listen) or told.listeners or default_listeners()
-            backend = told.backend if self["backend"] is None else self["backend"]
-            self.configuration = Configuration(listeners, backend, told.users)
+            plugins = self["plugins"] or self._environment.get(PLUGINS)
+            if plugins:
+                add_plugins(Path(plugins))
+            self.file = self["config"] or self._environment.get(CONFIG)
+            self.configuration = self.read()
+            self.log_form = form_of(self["log-format"], self._environment)
             find_maker(self.configuration.backend)
+            check_exposure(self.configuration)
         except ValueError as error:
             raise usage.UsageError(str(error)) from error
+
+    def read(self) -> Configuration:
+        """What is to be served, read anew each time.  Raises ValueError: where it is wrong, and what."""
+        told = [Said(f"--{name}", place, self[name]) for name, place in PLACES.items() if self[name] is not None]
+        if self["insecure"]:
+            told.append(Said("--insecure", ("insecure",), True))
+        return configure(self.file, self._environment, told, self._listen)
 
 
 def makeService(options: Options) -> GatewayService:
     """The service for these options; nothing is opened yet."""
     from twisted.internet import reactor
 
-    service = GatewayService(options.configuration, cast(IReactorTime, reactor))
+    service = GatewayService(options.configuration, cast(IReactorTime, reactor), options.read)
     reactor.callWhenRunning(take_signals, reactor, service)
     reactor.callWhenRunning(service.announce)  # who reads `ready` may send a signal at once
     return service
@@ -104,19 +151,30 @@ class GatewayService(Service):
 
     Ports are bound before privileges are shed, the data directory is made after.
 
+    again:   reads the configuration anew, for `reload`.
     metrics: what is counted in this process.
     """
 
     _log = Logger()
 
-    def __init__(self, configuration: Configuration, clock: IReactorTime) -> None:
+    def __init__(
+        self, configuration: Configuration, clock: IReactorTime, again: Callable[[], Configuration] | None = None
+    ) -> None:
         self._configuration = configuration
         self._clock = clock
+        self._again = again or (lambda: configuration)
+        self._certificates: list[Certificates] = []
+        self._guarded: Guarded | None = None
+        self._capture: OpenCapture | None = None
+        self._admin: Admin | None = None
+        self._started = microseconds()
         self._factories: list[Listening] = []
         self._ports: list[IListeningPort] = []
         self._port: Port | None = None
         self._sweep: LoopingCall | None = None
         self._backend: IBackend | None = None
+        self._systemd = Notifier(os.environ, clock)
+        self._serving = f"serving {', '.join(plan.name for plan in configuration.listeners)}"
         self.metrics = CollectorRegistry()
 
     def privilegedStartService(self) -> None:
@@ -125,7 +183,9 @@ class GatewayService(Service):
         known = {name: dialects.load(name) for name in dialects.names()} | spoken
         self._encodings = registry(encoding for dialect in known.values() for encoding in dialect.encodings)
         for plan in self._configuration.listeners:
-            factory = Listening(plan.name, plan.dialect.open(plan.settings, self._encodings), plan.auth)
+            listener = plan.dialect.open(plan.settings, self._encodings)
+            tls = plan.tls is not None or plan.endpoint.startswith("ssl:")
+            factory = Listening(plan.name, listener, plan.auth, tls=tls, allow=plan.allow)
             self._factories.append(factory)
             try:
                 self._open(plan, factory)
@@ -136,18 +196,72 @@ class GatewayService(Service):
     def startService(self) -> None:
         """Open the store and begin to serve."""
         super().startService()  # type: ignore[no-untyped-call]
-        maker, argument = find_maker(self._configuration.backend)
+        told = self._configuration
+        told.backend_settings.export(os.environ)
+        maker, argument = find_maker(told.backend)
         try:
             backend = self._backend = maker.make(argument, self._encodings, self._clock)
         except ValueError as error:
             _refuse(str(error))
-        self._port = Port(backend, self._clock, users=Users(self._configuration.users))
+        self._guarded = Guarded(backend, Policy(told.access)) if told.access else None
+        self._port = Port(self._guarded or backend, self._clock, told.limits, Users(told.users))
+        self._port.principals = told.principals
         for factory in self._factories:
             factory.port = self._port
         self._sweep = LoopingCall(self._port.sweep)
         self._sweep.clock = self._clock
         self._sweep.start(SWEEP_SECONDS, now=False)
+        self._open_for_people(backend, self._port)
         _keep_memory()
+
+    def _open_for_people(self, backend: IBackend, port: Port) -> None:
+        """Console, page and capture."""
+        told, clock = self._configuration, self._clock
+        try:
+            if told.capture is not None:
+                from gateway.capture.opening import open_capture
+
+                node = told.node.name
+                self._capture = open_capture(told.capture, port, self._factories, node=node, started=self._started)
+            if told.console is not None or told.web is not None:
+                from gateway.admin.opening import Admin
+
+                listeners = lambda: zip(self._factories, self._addresses(), strict=True)  # noqa: E731
+                view = View(port, backend, listeners, clock, self._started, self._end)
+                self._admin = Admin(view, self.metrics, port.users, clock)
+                self._admin.open(told.console, told.web)
+        except (OSError, ValueError, CannotListenError) as error:
+            _refuse(str(error))
+
+    def _end(self) -> None:
+        IReactorCore(self._clock).stop()
+
+    def _addresses(self) -> list[str]:
+        return [shown(port.getHost()) for port in self._ports]
+
+    def reload(self) -> None:
+        """Read certificates, users and access rules again; whatever is wrong with them is told, and the old ones stay.
+
+        Other things in the configuration, and whether there are access rules at all, count from the next start on.
+        """
+        self._systemd.reloading()
+        self._systemd.ready(self._serving if self._read_again() else "what was to be read again is wrong; see the log")
+
+    def _read_again(self) -> bool:
+        try:
+            told = self._again()
+            for certificates in self._certificates:
+                certificates.reload()
+        except ValueError as error:
+            self._log.error("not read again: {error}", error=error)
+            return False
+        assert self._port is not None, "it has been started"
+        self._port.users = Users(told.users)
+        self._port.principals = told.principals
+        if self._guarded is not None:
+            self._guarded.policy = Policy(told.access)
+        self._log.info("certificates, users and access rules were read again")
+        return True
 
     def stopService(self) -> Deferred[None]:
         """Stop accepting, finish what is in flight, close connections, then the backend."""
@@ -157,11 +271,14 @@ class GatewayService(Service):
     def _open(self, plan: ListenerPlan, factory: Listening) -> None:
         outer: IProtocolFactory = factory
         if plan.tls is not None:
-            outer = with_tls(factory, plan.tls.certificate, plan.tls.key, self._clock)
+            files = plan.tls.certificate, plan.tls.key, plan.tls.client_ca
+            certificates = Certificates(*files, required=plan.tls.client == "required")
+            self._certificates.append(certificates)
+            outer = with_tls(factory, certificates, self._clock)
             if plan.tls.plaintext:
                 outer = EitherFactory(factory, outer, self._clock)
         try:
-            endpoint = endpoints.serverFromString(self._clock, _with_backlog(plan.endpoint))
+            endpoint = server_endpoint(self._clock, _with_backlog(plan.endpoint))
         except (ValueError, TypeError) as error:
             raise ValueError(f"that is no endpoint such as {ENDPOINTS}") from error
         opened = endpoint.listen(outer)
@@ -169,6 +286,8 @@ class GatewayService(Service):
         opened.addCallbacks(self._ports.append, failures.append)
         if failures:
             failures[0].raiseException()
+        if not self._configuration.insecure:
+            check_held(plan, self._ports[-1].getHost())
 
     def hurry(self) -> None:
         """Hang up on whoever still waits for answers."""
@@ -176,7 +295,9 @@ class GatewayService(Service):
             self._port.abort()
 
     async def _stop(self) -> None:
-        await DeferredList([maybeDeferred(port.stopListening) for port in self._ports])
+        self._systemd.stopping()
+        plans = self._configuration.listeners
+        await DeferredList([stop_accepting(plan, port) for plan, port in zip(plans, self._ports, strict=False)])
         if self._sweep is not None:
             self._sweep.stop()
         if self._port is not None:
@@ -184,8 +305,13 @@ class GatewayService(Service):
             await self._port.drain()
             if deadline.active():
                 deadline.cancel()
+        if self._capture is not None:
+            await self._capture.close()
         if self._backend is not None:
             await maybeDeferred(self._backend.close)
+        if self._admin is not None:
+            await self._admin.close()
+        self._systemd.close()
 
     def announce(self) -> None:
         """Say what listens where, and that we are ready."""
@@ -197,15 +323,22 @@ class GatewayService(Service):
             say(f"listening {plan.dialect.name} {host}:{number}" if number else f"listening {plan.dialect.name} {host}")
             if plan.dialect.hint and number and plan.tls is None:
                 hints.append(plan.dialect.hint.format(host=host.strip("[]"), port=number))
+        for name, admin, hint in self._admin.opened() if self._admin is not None else ():
+            host, number = _host_port(admin)
+            say(f"listening {name} {host}:{number}" if number else f"listening {name} {host}")
+            if number:
+                hints.append(hint.format(host=host, port=number))
         for line in _logins(self._configuration):
             say(line)
         say("ready")
+        self._systemd.ready(self._serving)
         for hint in hints:
             say(f"try: {hint}")
 
 
 def take_signals(running: IReactorCore, service: GatewayService) -> None:
-    """TERM and INT end the process in good order and with status 0; a second one does not wait for clients.
+    """TERM and INT end the process in good order and with status 0; a second one does not wait for clients.  HUP has
+    certificates, users and access rules read again.
 
     Twisted's own answer to a second signal is a traceback, and twistd's to any is to die of it.
     """
@@ -221,8 +354,12 @@ def take_signals(running: IReactorCore, service: GatewayService) -> None:
     def caught(number: int, frame: object) -> None:
         IReactorFromThreads(running).callFromThread(stop)
 
+    def hung_up(number: int, frame: object) -> None:
+        IReactorFromThreads(running).callFromThread(service.reload)
+
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, caught)
+    signal.signal(signal.SIGHUP, hung_up)
 
 
 def add_plugins(directory: Path) -> None:

@@ -12,17 +12,26 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gateway import configuration, dialects
+from gateway import dialects
 from gateway.configuration import (
     TLS,
+    AccessRule,
+    Backend,
+    CapturePlan,
     Configuration,
+    ConsolePlan,
+    Limits,
+    Node,
+    WebPlan,
     default_listeners,
+    listening,
     parse_listen,
     read_configuration,
     user_section,
 )
+from gateway.configuration.people import NO_PROOF
 from gateway.dialects.pipe.terms import PipeSettings
-from gateway.net.users import NO_PASSWORD, NO_TOKEN, new_password, new_token
+from gateway.net.users import NO_PASSWORD, NO_TOKEN, User, new_password, new_token
 
 CHOICES = ", ".join(dialects.names())
 
@@ -135,37 +144,234 @@ def test_a_file_that_is_no_text_is_refused(file: Path) -> None:
         read_configuration(str(file))
 
 
+PIPE = "[listener.x]\ndialect = 'pipe'\n"
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("[listener", ": Expected ']' at the end of a table declaration (at end of document)"),
-        ("[listen.x]", ": there is no key 'listen'; there are backend, listener, users"),
-        ("backend = 7", ": Expected `object`, got `int` - at `$.backend`"),
-        ("[backend]\nsepc = 'memory'", ": Object contains unknown field `sepc` - at `$.backend`"),
-        ("[listener.x]", " [listener.x]: Object missing required field `dialect`"),
-        ("[listener.x]\ndialect = 'smtp'", f" [listener.x]: there is no dialect 'smtp'; there are {CHOICES}"),
+        ("a = 1\n[listener", ":2: Expected ']' at the end of a table declaration (at end of document)"),
+        ("a = 1\nb = [1,\n2 3]", ":3: Unclosed array, at column 3"),
         (
-            "[listener.x]\ndialect = 'pipe'\npartitons = 3",
-            " [listener.x]: pipe: there is no key 'partitons'; there are advertise, auth, "
-            "consume_max_bytes, consume_max_records, dialect, endpoint, frame_seconds, max_frame, namespace, "
-            "partitions, policy, tls",
+            "[listen.x]",
+            ":1 listen: there is no such key; did you mean listener?",
         ),
         (
-            "[listener.x]\ndialect = 'pipe'\npartitions = 0",
-            " [listener.x]: Expected `int` >= 1 - at `$.partitions`",
+            "\n[zoo]",
+            ":2 zoo: there is no such key; there are access, backend, capture, console, insecure, limits, listener, "
+            "node, users, web",
+        ),
+        ("backend = 7", ":1 backend: wants a table, not 7"),
+        ("[backend]\nsepc = 'memory'", ":2 backend.sepc: there is no such key; did you mean spec?"),
+        ("[backend]\nspec = 7", ":2 backend.spec: wants text in quotes, not 7"),
+        ("[backend]\npassword = 'p'", ':2 backend.password: whose password is that? say user = "NAME", too'),
+        (
+            "[backend]\nuser = 'u'\npassword = 'p'\npassword_file = 'f'",
+            ":4 backend.password_file: say password or password_file, not both",
         ),
         (
-            "[listener.x]\ndialect = 'pipe'\npolicy = 'panic'",
-            " [listener.x]: Invalid enum value 'panic' - at `$.policy`",
+            "[listener.x]",
+            f':1 listener.x.dialect: dialect = "NAME" is missing; NAME is one of {CHOICES}',
+        ),
+        ("[listener.x]\ndialect = 1", f":2 listener.x.dialect: wants one of {CHOICES}"),
+        (
+            "[listener.x]\ndialect = 'smtp'",
+            f":2 listener.x.dialect: there is no dialect 'smtp'; there are {CHOICES}",
         ),
         (
-            "[listener.x]\ndialect = 'pipe'\ntls = { certificate = 'a' }",
-            " [listener.x]: Object missing required field `key` - at `$.tls`",
+            "[listener.x]\ndialect = 'curses'",
+            ":2 listener.x.dialect: there is no dialect 'curses'; did you mean cursus?",
         ),
+        (f"{PIPE}partitons = 3", ":3 listener.x.partitons: there is no such key; did you mean partitions?"),
+        (
+            f"{PIPE}qqq = 3",
+            ":3 listener.x.qqq: there is no such key; there are advertise, allow, auth, consume_max_bytes, "
+            "consume_max_records, dialect, endpoint, frame_seconds, max_frame, namespace, partitions, policy, tls",
+        ),
+        (f"{PIPE}partitions = 0", ":3 listener.x.partitions: wants a whole number from 1 to 100000, not 0"),
+        (f"{PIPE}partitions = '3'", ":3 listener.x.partitions: wants a whole number from 1 to 100000, not text"),
+        (f"{PIPE}partitions = true", ":3 listener.x.partitions: wants a whole number from 1 to 100000, not true"),
+        (f"{PIPE}partitions = 3.0", ":3 listener.x.partitions: wants a whole number from 1 to 100000, not 3.0"),
+        (
+            f"{PIPE}partitions = 1979-05-27",
+            ":3 listener.x.partitions: wants a whole number from 1 to 100000, not a date or time",
+        ),
+        (f"{PIPE}frame_seconds = 0", ":3 listener.x.frame_seconds: wants a number above 0, not 0"),
+        (f"{PIPE}max_frame = -1", ":3 listener.x.max_frame: wants a whole number, 0 or more, not -1"),
+        (
+            f"{PIPE}advertise = 'broker'",
+            ':3 listener.x.advertise: wants "HOST:PORT", such as "broker.example.org:9000"',
+        ),
+        (
+            f"{PIPE}policy = 'rejects'",
+            ":3 listener.x.policy: wants one of escape, reject, replace, not 'rejects'; did you mean reject?",
+        ),
+        (
+            f"{PIPE}endpoint = 'tcp:http'",
+            ":3 listener.x.endpoint: 'tcp:http' is no endpoint; write one such as tcp:9000, "
+            "tcp:9000:interface=127.0.0.1, unix:/run/gateway.sock",
+        ),
+        (f"{PIPE}endpoint = 'tcp:65536'", ":3 listener.x.endpoint: a port is a number up to 65535, not 65536"),
+        (f"{PIPE}tls = {{ certificate = 'a' }}", ":3 listener.x.tls: key is missing; it wants text in quotes"),
+        (f"{PIPE}tls = 7", ":3 listener.x.tls: wants a table, not 7"),
+        (
+            f"{PIPE}tls = {{ certificate = 'a',\tkey = 'b', palintext = true }}",
+            ":3 listener.x.tls.palintext: there is no such key; did you mean plaintext?",
+        ),
+        (
+            f"{PIPE}[listener.x.tls]\ncertificate = 'a'\nkey = 'b'\nclient = 'required'",
+            ':3 listener.x.tls: say both client_ca = "FILE" and client = "optional" or "required", or neither',
+        ),
+        (
+            f"{PIPE}[listener.x.tls]\ncertificate = 'a'\nkey = 'b'\nclient_ca = 'c'",
+            ':3 listener.x.tls: say both client_ca = "FILE" and client = "optional" or "required", or neither',
+        ),
+        (
+            f"{PIPE}[listener.x.tls]\ncertificate='a'\nkey='b'\nclient_ca='c'\nclient='required'\nplaintext=true",
+            ':3 listener.x.tls: with plaintext = true nobody has to show a certificate; say client = "optional"',
+        ),
+        (
+            f"{PIPE}allow = ['10.0.0.0/8',\n '10.0.0.1/8']",
+            ":4 listener.x.allow: '10.0.0.1/8' is no address or network; write one such as \"10.1.2.3\", "
+            '"10.1.0.0/16" or "fd00::/8"',
+        ),
+        (f"{PIPE}allow = '10.0.0.1'", ":3 listener.x.allow: wants a list in [ ], each of it text in quotes, not text"),
+        (f"{PIPE}auth = 'maybe'", ":3 listener.x.auth: wants one of none, optional, required, not 'maybe'"),
+        (
+            "[listener.\"a\\u001bb\"]\ndialect = 'pipe'",
+            ':1 listener."a\\u001bb": a listener\'s name is 1 to 255 bytes long and can be printed',
+        ),
+        (
+            "[listener.x]\ndialect = 'grid'\nopcodes = { MAP_GET = 1,\tMAP_PUT = 'two' }",
+            ":3 listener.x.opcodes.MAP_PUT: wants a whole number, not text",
+        ),
+        (
+            "[listener.x]\ndialect = 'grid'\nversions = []",
+            ":3 listener.x.versions: wants a list of one or more "
+            "in [ ], each of it a whole number from 0 to 255, not an empty list",
+        ),
+        (
+            "[listener.x]\ndialect = 'grid'\nversions = [1,\n2,\n256]",
+            ":5 listener.x.versions: wants a whole number from 0 to 255, not 256",
+        ),
+        (
+            "[listener.x]\ndialect = 'cursus'\ncompression = 'rar'",
+            ":1 listener.x: there is no compression 'rar'; there are gzip, lz4, snappy, zstd",
+        ),
+        (
+            "[node]\nadvertise = 'broker:9000'",
+            ':2 node.advertise: wants a host without a port, such as "broker.example.org"',
+        ),
+        ("[node]\nname = ''", ":2 node.name: wants text in quotes (1 to 255 characters), not empty text"),
+        ("[limits]\nidle_second = 3", ":2 limits.idle_second: there is no such key; did you mean idle_seconds?"),
+        ("[limits]\nframe_seconds = 0", ":2 limits.frame_seconds: wants a number above 0, not 0"),
+        ("[limits]\nidle_seconds = -1", ":2 limits.idle_seconds: wants a number, 0 or more, not -1"),
+        ("[limits]\nidle_seconds = nan", ":2 limits.idle_seconds: wants a number, 0 or more, not nan"),
+        ("limits.idle_seconds = 'x'", ":1 limits.idle_seconds: wants a number, 0 or more, not text"),
+        (
+            "[console]\nssh = 'tcp:2222'",
+            ':1 console: ssh needs host_key = "FILE" and authorized_keys = "FILE"; '
+            "`ssh-keygen -t ed25519 -N '' -f FILE` makes the first",
+        ),
+        (
+            "[web]\nendpoint = 'http'",
+            ":2 web.endpoint: 'http' is no endpoint; write one such as tcp:9000, "
+            "tcp:9000:interface=127.0.0.1, unix:/run/gateway.sock",
+        ),
+        ("[capture]\nkeep = 'all'", ":1 capture: directory is missing; it wants text in quotes (not empty)"),
+        ("insecure = 1", ":1 insecure: wants true or false, not 1"),
+        (
+            "access = [{ allow = true,\twho = 'x' },\n{ alow = true }]",
+            ":2 access.alow: there is no such key; did you mean allow?",
+        ),
+        (
+            "[[access]]\nwho = 'x'\n[[access]]\nallow=true",
+            ":1 access: a rule says allow = true or deny = true, one of them",
+        ),
+        (
+            "[[access]]\nallow=true\n[[access]]\nallow=true\ndeny=true",
+            ":3 access: a rule says allow = true or deny = true, one of them",
+        ),
+        (
+            "[[access]]\nallow=true\n[[access]]\nallow=true\ncommand='publish'",
+            ":5 access.command: there is no command 'publish'; did you mean Publish?",
+        ),
+        (
+            "[[access]]\nallow=true\ncommand=[]",
+            ":3 access.command: wants text in quotes (not empty) or a list of one or more "
+            "in [ ], each of it text in quotes (not empty), not an empty list",
+        ),
+        ("[[access]]\nallow=true\ntopic='a*b'", ":3 access.topic: a pattern is NAME, PREFIX* or *, not 'a*b'"),
+        ("access = 7", ":1 access: wants a list in [ ], each of it a table, not 7"),
     ],
 )
-def test_what_a_file_gets_wrong_is_said_in_a_sentence(file: Path, text: str, sentence: str) -> None:
+def test_what_a_file_gets_wrong_is_said_with_its_line_and_what_to_do(file: Path, text: str, sentence: str) -> None:
     assert complaint(file, text) == sentence
+
+
+def test_a_file_says_all_of_a_process(file: Path) -> None:
+    told = read(
+        file,
+        """
+        insecure = true
+        node = { name = "east-1", advertise = "broker.example.org" }
+        backend = { spec = "remote:iggy=tcp:10.0.0.5:8090", user = "gateway", password = "canary" }
+        access = [
+            { deny = true, command = ["DeleteTopic", "DeletePartitions"], topic = "orders*" },
+            { allow = true, who = "anonymous", topic = ["a", "sales/*"] },
+            { deny = false },
+        ]
+        [limits]
+        connections = 7
+        frame_seconds = 3
+        [console]
+        ssh = "tcp:2222:interface=127.0.0.1"
+        host_key = "key"
+        authorized_keys = "keys"
+        [web]
+        [capture]
+        directory = "captured"
+        file_bytes = 65536
+        [listener.one]
+        dialect = "mlog"
+        endpoint = "tcp6:9094:interface=\\\\:\\\\:1"
+        allow = ["10.0.0.0/8", "::1"]
+        frame_seconds = 4
+        [listener.two]
+        dialect = "pipe"
+        advertise = "other:1"
+        [listener.three]
+        dialect = "pipe"
+        endpoint = "unix:/run/pipe"
+        [listener.one.tls]
+        certificate = "c"
+        key = "k"
+        client_ca = "ca"
+        client = "optional"
+        """,
+    )
+    one, two, three = told.listeners
+    assert told.insecure and told.node == Node("east-1", "broker.example.org")
+    assert told.backend_settings == Backend("gateway", "canary") and "canary" not in repr(told)
+    assert told.access == (
+        AccessRule(False, command=("DeleteTopic", "DeletePartitions"), topic=("orders*",)),
+        AccessRule(True, who=("anonymous",), topic=("a", "sales/*")),
+        AccessRule(True),
+    )
+    assert told.limits == Limits(connections=7, frame_seconds=3.0)
+    ssh = "tcp:2222:interface=127.0.0.1"
+    assert told.console == ConsolePlan(ssh=ssh, host_key="key", authorized_keys="keys")
+    assert told.web == WebPlan("tcp:8080:interface=127.0.0.1")
+    assert told.capture == CapturePlan("captured", file_bytes=65536)
+    assert list(map(str, one.allow)) == ["10.0.0.0/8", "::1/128"]
+    assert one.tls == TLS("c", "k", client_ca="ca", client="optional")
+    said = [(plan.settings.frame_seconds, plan.settings.advertise) for plan in (one, two, three)]
+    assert said == [(4.0, "broker.example.org:9094"), (3.0, "other:1"), (3.0, "")]
+
+
+def test_a_blank_endpoint_means_that_there_is_none(file: Path) -> None:
+    told = read(file, "web.endpoint = ''\nconsole.endpoint = ''")
+    assert (told.web, told.console) == (None, None)
 
 
 # -- users
@@ -183,6 +389,19 @@ def test_users_are_numbered_from_1_in_the_order_of_the_file(file: Path) -> None:
     assert (ben.password, ben.tokens) == (None, (DIGEST, DIGEST))
 
 
+def test_a_password_may_be_in_a_file_of_its_own(file: Path, tmp_path: Path) -> None:
+    secret = tmp_path / "ann.secret"
+    secret.write_text(f"{TEXT}\nmore\n")
+    (ann,) = read(file, f"[users.ann]\npassword_file = '{secret}'").users
+    assert ann.password == PASSWORD
+
+
+def test_a_user_may_be_known_by_certificates_alone(file: Path) -> None:
+    told = read(file, f"{BOTH}[users.svc]\nprincipals = ['svc.example.org', 'svc']")
+    assert told.principals == {"svc.example.org": "svc", "svc": "svc"}
+    assert told.users[2] == User("svc", 3)
+
+
 @pytest.mark.parametrize("auth", ["none", "optional", "required"])
 def test_a_listener_says_whether_its_clients_must_log_in(file: Path, auth: str) -> None:
     front, back = read(
@@ -197,27 +416,55 @@ MUST = "[listener.x]\ndialect = 'pipe'\nauth = 'required'"
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("users = 7", ": Expected `object`, got `int` - at `$.users`"),
-        ("[users.ann]", " [users.ann]: there is neither a password nor a token; `gateway users add NAME` makes one"),
-        ("[users.ann]\npassword = 'correct horse'", f" [users.ann]: {NO_PASSWORD}"),
-        ("[users.ann]\npassword = 7", " [users.ann]: Expected `str | null`, got `int` - at `$.password`"),
-        ("[users.ann]\npasswort = 'correct horse'", " [users.ann]: Object contains unknown field `passwort`"),
-        ("[users.ann]\ntokens = ['correct horse']", f" [users.ann]: {NO_TOKEN}"),
-        ("[users.ann]\ntokens = 'correct horse'", " [users.ann]: Expected `array`, got `str` - at `$.tokens`"),
+        ("users = 7", ":1 users: wants a table, not 7"),
+        ("[users.ann]", f":1 users.ann: {NO_PROOF}"),
+        ("[users.ann]\npassword = 'correct horse'", f":2 users.ann.password: {NO_PASSWORD}"),
+        ("[users.ann]\npassword = 7", ":2 users.ann.password: wants text in quotes, not 7"),
+        (
+            "[users.ann]\npasswort = 'correct horse'",
+            ":2 users.ann.passwort: there is no such key; did you mean password?",
+        ),
+        ("[users.ann]\ntokens = ['correct horse']", f":2 users.ann.tokens: {NO_TOKEN}"),
+        (
+            "[users.ann]\ntokens = 'correct horse'",
+            ":2 users.ann.tokens: wants a list in [ ], each of it text in quotes, not text",
+        ),
         (
             f"[users.ann]\npassword = 'scrypt:30{TEXT[8:]}'",
-            " [users.ann]: checking that password would take more than 256 MiB or 16 rounds",
+            ":2 users.ann.password: checking that password would take more than 256 MiB or 16 rounds",
         ),
-        (f"{BOTH}[users.eve]\ntokens = ['{DIGEST.hex()}']", " [users.eve]: one of its tokens is b e's, too"),
-        (f"[users.\"\"]\npassword = '{TEXT}'", ' [users.""]: a user\'s name is 1 to 255 bytes long and can be printed'),
+        (
+            f"{BOTH}[users.eve]\ntokens = ['{DIGEST.hex()}']",
+            ":6 users.eve.tokens: one of them is b e's, too; give each to one user",
+        ),
+        (
+            "[users.ann]\nprincipals = ['cn']\n[users.eve]\nprincipals = ['cn']",
+            ":4 users.eve.principals: one of them is ann's, too; give each to one user",
+        ),
+        (
+            f"[users.ann]\npassword = '{TEXT}'\npassword_file = 'f'",
+            ":3 users.ann.password_file: say password or password_file, not both",
+        ),
+        (
+            "[users.ann]\npassword_file = '/nowhere/correct'",
+            ":2 users.ann.password_file: /nowhere/correct cannot be read: No such file or directory",
+        ),
+        (f"[users.\"\"]\npassword = '{TEXT}'", ':1 users."": a user\'s name is 1 to 255 bytes long and can be printed'),
         (
             f'[users."a\\nb"]\npassword = "{TEXT}"',
-            ' [users."a\\nb"]: a user\'s name is 1 to 255 bytes long and can be printed',
+            ':1 users."a\\nb": a user\'s name is 1 to 255 bytes long and can be printed',
         ),
-        ("[listener.x]\ndialect = 'pipe'\nauth = 'maybe'", " [listener.x]: Invalid enum value 'maybe' - at `$.auth`"),
+        (
+            f"[users.anonymous]\npassword = '{TEXT}'",
+            ":1 users.anonymous: anonymous stands for other people in [[access]]; call this user something else",
+        ),
+        (
+            f"{BOTH}[[access]]\nallow = true\nwho = ['ann', 'xyz', '*']",
+            ":7 access.who: there is no user 'xyz'; there are *, ann, anonymous, b e",
+        ),
         (
             MUST,
-            ' [listener.x]: auth = "required" protects nothing: without users everybody who logs in is believed; '
+            ':3 listener.x.auth: auth = "required" protects nothing: without users everybody who logs in is believed; '
             "`gateway users add NAME` makes one",
         ),
     ],
@@ -233,7 +480,7 @@ def test_a_login_may_be_required_without_users_where_the_dialect_has_one_of_its_
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = msgspec.structs.replace(dialects.load("pipe"), development=("pipe", "pipe"))
-    monkeypatch.setattr(configuration, "find_dialect", lambda name: own)
+    monkeypatch.setattr(listening, "find_dialect", lambda name: own)
     assert read(file, MUST).listeners[0].auth == "required"
 
 

@@ -17,7 +17,7 @@ LAYERS = [  # each may import what stands above it
     ["gateway.backends"],
     ["gateway.admin"],
     ["gateway.capture"],
-    ["gateway.configuration", "gateway.service"],
+    ["gateway.configuration", "gateway.service", "gateway.held", "gateway.logging", "gateway.notify"],
     ["gateway.conformance", "gateway.pipeline", "gateway.bench"],
     ["gateway.cli"],
 ]

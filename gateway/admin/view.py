@@ -5,7 +5,7 @@ Everything that a client chose comes as it was said; whoever shows it makes it h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 import msgspec
@@ -13,6 +13,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
 from gateway import __version__
+from gateway.backends.commits import Commits
 from gateway.backends.interface import IBackend
 from gateway.core import commands as q
 from gateway.core import replies as r
@@ -21,9 +22,11 @@ from gateway.core.faults import CommandFailed, Fault
 from gateway.core.records import Record
 from gateway.dialects import Losses
 from gateway.dialects.session import Tap
+from gateway.net.attempts import Attempts
 from gateway.net.meters import FaultSeen, Meter
 from gateway.net.port import Port
 from gateway.net.server import Connection, Listening
+from gateway.net.users import Users
 
 MAX_SHOWN = 1000
 """Records that are read at a time."""
@@ -71,12 +74,14 @@ class RecordRow(msgspec.Struct, frozen=True):
 
 
 class View:
-    """listeners: those that are open, with their addresses.  stop: ends the process in good order."""
+    """backend: past any access rules.  listeners: those that are open, with their addresses.  started: us since the
+    epoch.  stop: ends the process in good order."""
 
     def __init__(
         self,
         port: Port,
-        listeners: Callable[[], Sequence[tuple[Listening, str]]],
+        backend: IBackend,
+        listeners: Callable[[], Iterable[tuple[Listening, str]]],
         clock: IReactorTime,
         started: int,
         stop: Callable[[], object],
@@ -85,7 +90,7 @@ class View:
         self.started = started
         self.clock = clock
         self._port = port
-        self._backend: IBackend = port.backend
+        self._backend = backend
         self._listeners = listeners
         self._stop = stop
         self._who = Session(0, "admin", principal="admin")
@@ -94,6 +99,21 @@ class View:
     def durability(self) -> str:
         """What an acknowledged write has reached."""
         return self._backend.durability
+
+    @property
+    def commits(self) -> tuple[Commits, ...]:
+        """How they go, of each store that counts them."""
+        return getattr(self._backend, "commits", ())
+
+    @property
+    def users(self) -> Users:
+        """Who may log in: others, once they were read again."""
+        return self._port.users
+
+    @property
+    def attempts(self) -> Attempts:
+        """Wrong logins, wherever they were tried."""
+        return self._port.attempts
 
     # -- at once
 
@@ -180,17 +200,24 @@ class View:
         """Raises CommandFailed."""
         return await self._told(r.TopicDescription, q.DescribeTopic(topic))
 
+    async def namespace(self, name: int | str) -> r.NamespaceDescription:
+        """Raises CommandFailed."""
+        return await self._told(r.NamespaceDescription, q.DescribeNamespace(name))
+
     async def groups(self) -> list[GroupRow]:
         """Of all namespaces."""
-        found: list[GroupRow] = []
-        for namespace in sorted({topic.namespace for topic in await self.topics()}):
-            for group in (await self._told(r.Groups, q.ListGroups(namespace))).groups:
-                found.append(await self._lag(group))
-        return found
+        found = await self.groups_of(sorted({topic.namespace for topic in await self.topics()}))
+        return [await self.lag(group) for group in found]
+
+    async def groups_of(self, namespaces: Iterable[str]) -> list[r.GroupDescription]:
+        """All of these namespaces; their lags take a question each."""
+        return [
+            group for namespace in namespaces for group in (await self._told(r.Groups, q.ListGroups(namespace))).groups
+        ]
 
     async def group(self, topic: q.Topic, name: str) -> GroupRow:
         """topic.name "" = whichever has it.  Raises CommandFailed."""
-        return await self._lag(await self._told(r.GroupDescription, q.DescribeGroup(topic, name)))
+        return await self.lag(await self._told(r.GroupDescription, q.DescribeGroup(topic, name)))
 
     async def records(self, topic: q.Topic, partition: int, offset: int, count: int) -> list[RecordRow]:
         """At most MAX_SHOWN of them.  Raises CommandFailed."""
@@ -203,7 +230,8 @@ class View:
         """The latest value of a key.  Raises CommandFailed."""
         return (await self._told(r.MapValue, q.MapGet(topic, key))).value
 
-    async def _lag(self, group: r.GroupDescription) -> GroupRow:
+    async def lag(self, group: r.GroupDescription) -> GroupRow:
+        """How far a group is behind.  Raises CommandFailed."""
         topic = q.Topic(group.namespace, group.topic)
         committed = await self._told(r.CommittedOffsets, q.FetchOffsets(topic, q.Group(group.name)))
         if not committed.offsets:
