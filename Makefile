@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test lint docs bench fuzz soak kafka
+.PHONY: run test lint docs bench fuzz soak kafka screenshots
 
 run: .venv/installed
 	@$(BIN)/gateway run
@@ -26,6 +26,10 @@ soak: .venv/tested
 # A real Kafka on loopback, in the foreground; needs Maven and Java 17.
 kafka: .venv/tested
 	@PYTHONPATH=.:tests $(BIN)/python -m system.kafka
+
+# The pictures of the page in docs; needs Chromium.
+screenshots: .venv/tested
+	@PYTHONPATH=.:tests $(BIN)/python -m system.screenshots
 
 fuzz: .venv/tested
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest tests/core tests/dialects tests/backends

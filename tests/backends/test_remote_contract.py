@@ -20,6 +20,7 @@ from gateway.backends.memory import MemoryBackend
 from gateway.core import commands as q
 from gateway.core import replies as r
 from gateway.core.faults import CommandFailed, Fault
+from gateway.core.records import canonical
 
 HERE_ALONE = (
     *(q.Describe, q.ListSessions, q.DescribeSession, q.ListMemberships, q.FindLeader, q.Authenticate, q.Logout),
@@ -75,6 +76,8 @@ class Native(Proxied):
     def ask(self, command: q.Command, client: int) -> None:
         if isinstance(command, HERE_ALONE):
             return
+        if isinstance(command, q.Publish) and not command.batch.origin:  # which the server says, then
+            command = msgspec.structs.replace(command, batch=msgspec.structs.replace(command.batch, origin="native"))
         got = self.tested[client].ask(command)
         if got != NO_RECORDS:
             self.compare(got, self.model[client].ask(command))
@@ -141,12 +144,11 @@ class Flat(Proxied):
     def placed(self, command: q.Command, got: Any) -> q.Command:
         """With what was for the gateway, or the server, to choose."""
         if isinstance(command, q.Publish) and isinstance(command.to, q.Balanced) and isinstance(got, r.Published):
+            before = {(name, at): len(there) for name, at, there, _ in contents(self.kept)}
             longer = [
                 at
-                for (name, at, there, _), (_, _, before, _) in zip(
-                    contents(self.behind), contents(self.kept), strict=True
-                )
-                if name == command.topic.name and len(there) > len(before)
+                for name, at, there, _ in contents(self.behind)
+                if name == command.topic.name and len(there) > before.get((name, at), 0)
             ]
             assert len(longer) == 1
             return msgspec.structs.replace(command, to=longer[0])
@@ -214,15 +216,22 @@ class Cursus(Flat):
 
 
 class Pipe(Flat):
-    """Its server chooses the partition by the key, whatever is asked for."""
+    """Its server chooses the partition of each record by its key, whatever is asked for."""
 
     dialect = "pipe"
 
     def placed(self, command: q.Command, got: Any) -> q.Command:
-        if isinstance(command, q.Publish) and not isinstance(command.to, int):
-            key = command.batch.records()[0].key or b""
-            return msgspec.structs.replace(command, to=q.ByKey(key, "fnv1a_32"))
-        return command
+        if not isinstance(command, q.Publish) or isinstance(command.to, int) or isinstance(got, tuple):
+            return command
+        *others, last = [
+            msgspec.structs.replace(
+                command, to=q.ByKey(record.key or b"", "fnv1a_32"), batch=canonical([record], command.batch.origin)
+            )
+            for record in command.batch.records()
+        ]
+        for other in others:
+            self.model[0].ask(other)
+        return last
 
 
 class Grid(Flat):

@@ -32,7 +32,7 @@ numbered = st.builds(
 )
 batches = st.one_of(st.lists(plain, min_size=1, max_size=3), st.lists(keyed, min_size=1, max_size=2), numbered)
 limits = {"max_records": st.sampled_from([0, 1, 100]), "max_bytes": st.sampled_from([1 << 20, 1 << 16])}
-partitioners = st.sampled_from(["fnv1a_32", "fnv1a_64", "xxh32", "murmur3", "xxh32_from_1", "murmur3_from_1"])
+partitioners = st.sampled_from(["fnv1a_32", "fnv1a_64", "xxh32", "murmur3", "xxh32_from_1"])
 starts = st.one_of(
     offsets,
     st.builds(q.FromTime, st.sampled_from([0, 1_700_000_000_000_000])),

@@ -84,8 +84,9 @@ def test_the_wheel_holds_all_of_the_gateway_and_nothing_else(installed: Installe
         found = {name for name in wheel.namelist() if ".dist-info/" not in name}
     source = {str(path.relative_to(ROOT)) for path in (ROOT / "gateway").rglob("*.py")}
     vectors = {str(path.relative_to(ROOT)) for path in (ROOT / "gateway").rglob("vectors/*.toml")}
-    assert source and vectors
-    assert found == source | vectors | {"twisted/plugins/gateway_plugin.py"}
+    page = {str(path.relative_to(ROOT)) for path in (ROOT / "gateway/admin/page").iterdir()}
+    assert source and vectors and page
+    assert found == source | vectors | page | {"twisted/plugins/gateway_plugin.py"}
 
 
 def test_every_dialect_backend_and_vector_is_found_without_the_test_extra(installed: Installed) -> None:
