@@ -20,11 +20,10 @@ class Admin:
 
     def __init__(self, view: View, registry: CollectorRegistry, users: Users, clock: IReactorTime) -> None:
         self._view = view
-        self._registry = registry
         self._users = users
         self._clock = clock
         self._opened: list[tuple[str, IListeningPort, str]] = []
-        self._page: Page | None = None
+        self._page = Page(view, registry, clock)  # whose metrics the console shows, too
 
     def open(self, console: ConsolePlan | None, web: WebPlan | None) -> None:
         """Open what is wanted.  Raises ValueError, with a sentence, for an endpoint that cannot be listened on."""
@@ -36,7 +35,6 @@ class Admin:
             factory = ssh_factory(self._view, *keys, console.idle_seconds, self._clock)
             self._listen("ssh", console.ssh, factory, "ssh -p {port} admin@{host}")
         if web is not None and web.endpoint:
-            self._page = Page(self._view, self._registry, self._clock)
             self._listen("web", web.endpoint, self._page.site, "open http://{host}:{port}/")
 
     def opened(self) -> list[tuple[str, IListeningPort, str]]:
@@ -46,8 +44,7 @@ class Admin:
     async def close(self) -> None:
         """Nobody looks any more."""
         await DeferredList([maybeDeferred(port.stopListening) for _, port, _ in self._opened])
-        if self._page is not None:
-            await self._page.close()
+        await self._page.close()
 
     def _listen(self, name: str, endpoint: str, factory: IProtocolFactory, hint: str) -> None:
         try:

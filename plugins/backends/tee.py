@@ -44,6 +44,7 @@ class Tee:
         self._first = first
         self._second = second
         self.durability = first.durability
+        self.commits = tuple(commits for backend in (first, second) for commits in getattr(backend, "commits", ()))
 
     def execute(self, command: q.Command, session: Session) -> Reply | Deferred[Reply]:
         """See IBackend."""

@@ -51,6 +51,7 @@ class Routes:
     def __init__(self, patterns: Patterns, backends: Sequence[IBackend], now: Callable[[], int] = microseconds) -> None:
         self._backends = backends
         self.durability = min((backend.durability for backend in backends), key=_strength)
+        self.commits = tuple(commits for backend in backends for commits in getattr(backend, "commits", ()))
         self._turns = Turns()
         self._places = Places(patterns, backends)
         self._combining = Combining(self._places, self.durability, now())
