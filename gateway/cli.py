@@ -131,5 +131,14 @@ def console(address: str) -> None:
     sys.exit(call(host, port))
 
 
+@main.command(context_settings=_PASS_ON, add_help_option=False)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def capture(arguments: tuple[str, ...]) -> None:
+    """Show what `gateway run --capture DIR` has written, or replay it.  `gateway capture --help` lists the options."""
+    from gateway.capture.commands import main as look
+
+    sys.exit(look(list(arguments)))
+
+
 if __name__ == "__main__":
     main()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import os
+import resource
 import signal
 import sys
 from collections.abc import Callable, Mapping
@@ -53,6 +54,9 @@ if TYPE_CHECKING:
 
 BACKLOG = 1024
 """Connections that the kernel may hold for us."""
+
+MOST_FILES = 1 << 16
+"""That this process asks for if it has fewer."""
 
 DRAIN_SECONDS = 10.0
 """How long stopping waits for what is in flight."""
@@ -179,6 +183,7 @@ class GatewayService(Service):
 
     def privilegedStartService(self) -> None:
         """Open every port, or say which one cannot be and exit."""
+        _allow_files()
         spoken = {plan.dialect.name: plan.dialect for plan in self._configuration.listeners}
         known = {name: dialects.load(name) for name in dialects.names()} | spoken
         self._encodings = registry(encoding for dialect in known.values() for encoding in dialect.encodings)
@@ -228,7 +233,7 @@ class GatewayService(Service):
 
                 listeners = lambda: zip(self._factories, self._addresses(), strict=True)  # noqa: E731
                 view = View(port, backend, listeners, clock, self._started, self._end)
-                self._admin = Admin(view, self.metrics, port.users, clock)
+                self._admin = Admin(view, self.metrics, clock)
                 self._admin.open(told.console, told.web)
         except (OSError, ValueError, CannotListenError) as error:
             _refuse(str(error))
@@ -416,6 +421,14 @@ def _with_backlog(endpoint: str) -> str:
     """
     kind = endpoint.partition(":")[0]
     return endpoint if kind not in ("tcp", "tcp6", "ssl") or "backlog=" in endpoint else f"{endpoint}:backlog={BACKLOG}"
+
+
+def _allow_files() -> None:
+    """Have as many files as we may, up to MOST_FILES: each connection is one, and from a shell there are 1,024."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_FILES)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def _keep_memory() -> None:

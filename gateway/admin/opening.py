@@ -12,15 +12,13 @@ from gateway.admin.console import console_factory, ssh_factory
 from gateway.admin.plan import ConsolePlan, WebPlan
 from gateway.admin.view import View
 from gateway.admin.web import Page
-from gateway.net.users import Users
 
 
 class Admin:
     """Of one process.  registry: what `/metrics` shows."""
 
-    def __init__(self, view: View, registry: CollectorRegistry, users: Users, clock: IReactorTime) -> None:
+    def __init__(self, view: View, registry: CollectorRegistry, clock: IReactorTime) -> None:
         self._view = view
-        self._users = users
         self._clock = clock
         self._opened: list[tuple[str, IListeningPort, str]] = []
         self._page = Page(view, registry, clock)  # whose metrics the console shows, too
