@@ -1,7 +1,7 @@
 r"""What a process says while it runs: one event a line on standard error, for people or for programs.
 
-    text  2026-11-20T13:45:12+0000 [gateway.net.server.Connection#warn] 10.1.2.3:4711 on front: a login as ann was refused
-    json  {"time": "2026-11-20T13:45:12.250000Z", "level": "warn", "system": "gateway...", "message": "10..."}
+    text  2026-11-20T13:45:12+0000 [gateway.service.GatewayService#error] not read again: ...
+    json  {"time": "2026-11-20T13:45:12.250000Z", "level": "error", "system": "gateway.service...", ...}
 
 Whatever clients chose is in it as `\x1b`, never as a control character, so that nothing in it moves a cursor or begins
 a line of its own.  Standard error belongs to who started the process: systemd's journal, a file, a terminal.  So there

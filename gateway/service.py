@@ -8,9 +8,10 @@ import os
 import resource
 import signal
 import sys
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, TextIO, cast
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO, cast
 
 from prometheus_client import CollectorRegistry
 from twisted.application.service import Service
@@ -144,6 +145,8 @@ def makeService(options: Options) -> GatewayService:
     """The service for these options; nothing is opened yet."""
     from twisted.internet import reactor
 
+    # Twisted's clock is the wall's, which jumps; nothing has been put on it yet.
+    cast(Any, reactor).seconds = time.monotonic
     service = GatewayService(options.configuration, cast(IReactorTime, reactor), options.read)
     reactor.callWhenRunning(take_signals, reactor, service)
     reactor.callWhenRunning(service.announce)  # who reads `ready` may send a signal at once

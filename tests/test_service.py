@@ -566,3 +566,13 @@ def test_plugins_are_among_the_choices(plugins: Path, no_plugins: None) -> None:
     add_plugins(plugins)
     assert dialects.names().count("toy") == 1
     assert complaint("--backend", "mongo") == f"there is no backend 'mongo'; there are {BACKENDS}, tiny:SIZE"
+
+
+def test_deadlines_run_on_a_clock_that_does_not_jump_with_the_wall() -> None:
+    code = (
+        "import time; from twisted.internet import reactor; from gateway.service import Options, makeService;"
+        "o = Options({}); o.parseOptions(['--backend', 'memory', '--listen', 'pipe=tcp:0:interface=127.0.0.1']);"
+        "makeService(o); print(abs(reactor.seconds() - time.monotonic()) < 1)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.strip() == "True"

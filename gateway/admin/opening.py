@@ -47,7 +47,7 @@ class Admin:
     def _listen(self, name: str, endpoint: str, factory: IProtocolFactory, hint: str) -> None:
         try:
             opened: Deferred[IListeningPort] = endpoints.serverFromString(self._clock, endpoint).listen(factory)
-        except (ValueError, TypeError) as error:
+        except (LookupError, ValueError, TypeError) as error:
             raise ValueError(f"{name}: {endpoint} is no endpoint such as tcp:2323:interface=127.0.0.1") from error
         failures: list[Failure] = []
         opened.addCallbacks(lambda port: self._opened.append((name, port, hint)), failures.append)

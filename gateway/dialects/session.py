@@ -12,7 +12,7 @@ from typing import Protocol
 
 import msgspec
 
-from gateway.core.commands import Command, Follow, Session
+from gateway.core.commands import Authenticate, Command, Follow, Session
 from gateway.core.faults import CommandFailed, Fault
 from gateway.core.records import Encoding, RecordBatch
 from gateway.core.replies import Outcome
@@ -21,10 +21,14 @@ from gateway.dialects.frames import FrameBuffer
 
 
 class Call(msgspec.Struct, frozen=True, gc=False):
-    """The peer asked; `answer(call, outcome)` must follow, once."""
+    """The peer asked; `answer(call, outcome)` must follow, once.
+
+    proof: what it said of who asks: it is carried out as that principal, or it fails as this does.
+    """
 
     ticket: int
     request: Request
+    proof: Authenticate | None = None
 
 
 def unheard() -> None:
@@ -33,6 +37,10 @@ def unheard() -> None:
 
 def uncounted(failure: CommandFailed) -> None:
     """The `counted` of a session that nobody carries."""
+
+
+def permitted(what: str | None) -> None:
+    """The `permit` of a session that nobody carries."""
 
 
 def untold(sentence: str) -> None:
@@ -105,6 +113,8 @@ class ServerSession:
              For a dialect whose smallest reads cost less than what carrying a call does.
     tap:     sees what crosses, None = nobody looks.  Small reads are not answered past it.
     counted: hears of every frame that was no command.
+    permit:  raises CommandFailed where who is there may not do what a dialect does beside a Command.  what: its name;
+             only who may do everything may do it.  None = it is enough to have logged in where that has to be.
     tell:    a sentence for the operator's log, which adds who the peer is.  Never one with a secret in it.
     """
 
@@ -120,6 +130,7 @@ class ServerSession:
         self.unread = False
         self.sparing = False
         self.wake: Callable[[], None] = unheard
+        self.permit: Callable[[str | None], None] = permitted
         self.tell: Callable[[str], None] = untold
         self.looking: Callable[[], Looking | None] = unlooking
         self.tap: Tap | None = None
@@ -210,6 +221,11 @@ class ServerSession:
         """A Follow that had begun goes no further.  What is said of it is the dialect's business."""
         self.close(str(failure))
 
+    @property
+    def quiet(self) -> bool:
+        """Whether time changes nothing for it, as long as it does not hear anything."""
+        return not self._frames.pending
+
     def tick(self, now: float) -> None:
         """Time passes: what was started and not finished may be given up, and a dialect may say something."""
         if self._frames.pending and now - self._since > self.settings.frame_seconds:
@@ -222,6 +238,9 @@ class ServerSession:
     def stranger(self) -> str:
         """What kind of client has not logged in where it must, for the log."""
         return "it has not logged in"
+
+    def known(self, principal: str) -> None:
+        """Who the peer is was shown by its certificate.  For a dialect to which that matters."""
 
     def missed(self, call: Call, outcome: Outcome) -> None:
         """How a call ended whose peer is gone.  For a dialect whose clients come back to ask again."""

@@ -19,6 +19,7 @@ from gateway.core import commands as q
 from gateway.core import replies as r
 from gateway.core.commands import Session
 from gateway.core.faults import CommandFailed, Fault
+from gateway.core.records import RecordBatch
 from gateway.core.replies import Reply
 
 EVERYBODY = ("*",)
@@ -101,13 +102,14 @@ def _is(who: str | None, named: tuple[str, ...]) -> bool:
 
 @implementer(IBackend)
 class Guarded:
-    """backend: who carries out what is allowed.  policy: may be replaced at any time."""
+    """backend: who carries out what is allowed, and is `behind`.  policy: may be replaced at any time."""
 
     def __init__(self, backend: IBackend, policy: Policy) -> None:
-        self._backend = backend
+        self.behind = self._backend = backend
         self.policy = policy
         self.durability = backend.durability
         self.immediate: bool = getattr(backend, "immediate", False)
+        self.bursts: object = getattr(backend, "bursts", None)
 
     def execute(self, command: q.Command, session: Session) -> Reply | Deferred[Reply]:
         """See IBackend.  Fails with FORBIDDEN."""
@@ -120,11 +122,16 @@ class Guarded:
     def follow(
         self, command: q.Follow, session: Session, follower: IFollower
     ) -> IPushProducer | Deferred[IPushProducer]:
-        """See IBackend.  Fails with FORBIDDEN."""
+        """See IBackend.  Fails with FORBIDDEN, and ends with it when a later policy is asked about the next records."""
 
         def begin(name: str) -> IPushProducer | Deferred[IPushProducer]:
-            self._check(type(command).__name__, session, name)
-            return self._backend.follow(command, session, follower)
+            def check() -> None:
+                self._check(type(command).__name__, session, name, _said(command))
+
+            check()
+            checked = _Checked(follower, check)
+            begun = self._backend.follow(command, session, checked)
+            return begun.addCallback(checked.begun) if isinstance(begun, Deferred) else checked.begun(begun)
 
         return self._named(command, session, begin)
 
@@ -133,26 +140,34 @@ class Guarded:
         return self._backend.close()
 
     def _through(self, command: q.Command, session: Session, name: str) -> Reply | Deferred[Reply]:
-        kind = type(command).__name__
+        kind, said = type(command).__name__, _said(command)
         if isinstance(command, q.DeleteNamespace):
             self._check_all(kind, session, name)
         else:
-            self._check(kind, session, name)
+            self._check(kind, session, name, said)
         if isinstance(command, q.AlterTopic) and command.name is not None:
-            self._check(kind, session, name[: name.rfind("/") + 1] + command.name)
+            self._check(kind, session, name[: name.rfind("/") + 1] + command.name, command.name)
         if getattr(command, "commit", False):
-            self._check("CommitOffsets", session, name)
+            self._check("CommitOffsets", session, name, said)
         if getattr(command, "create", 0) and not self.policy.allows(session.principal, "CreateTopic", name):
             command = msgspec.structs.replace(command, create=0)
         return self._backend.execute(command, session)
 
-    def _check(self, kind: str, session: Session, name: str) -> None:
+    def permit(self, what: str, session: Session) -> None:
+        """Raises CommandFailed(FORBIDDEN) for something that is about no topic and not carried out by a backend.
+
+        what: the name of a command, or of what is none; that is allowed to who may do everything.
+        """
+        self._check(what, session, "")
+
+    def _check(self, kind: str, session: Session, name: str, said: str = "") -> None:
+        """said: the name as the peer gave it; what it did not say, it is not told."""
         if not self.policy.allows(session.principal, kind, name):
-            raise CommandFailed(Fault.FORBIDDEN, f"{kind} of {name!r}" if name else kind)
+            raise CommandFailed(Fault.FORBIDDEN, f"{kind} of {said!r}" if said else kind)
 
     def _check_all(self, kind: str, session: Session, prefix: str) -> None:
         if not self.policy.allows_all(session.principal, kind, prefix):
-            raise CommandFailed(Fault.FORBIDDEN, f"{kind} of {prefix!r}")
+            raise CommandFailed(Fault.FORBIDDEN, kind)
 
     # -- names
 
@@ -195,6 +210,47 @@ class Guarded:
             return reply
 
         return _then(self._backend.execute(command, session), check)
+
+
+@implementer(IFollower)
+class _Checked:
+    """A follower that gets records for as long as it may.  check: raises CommandFailed when it may not."""
+
+    def __init__(self, follower: IFollower, check: Callable[[], None]) -> None:
+        self._follower = follower
+        self._check = check
+        self._producer: IPushProducer | None = None
+        self._over = False
+
+    def begun(self, producer: IPushProducer) -> IPushProducer:
+        """That is what delivers."""
+        self._producer = producer
+        return producer
+
+    def deliver(self, batch: RecordBatch) -> None:
+        """See IFollower."""
+        if self._over:
+            return
+        try:
+            self._check()
+        except CommandFailed as failure:
+            if self._producer is not None:
+                self._producer.stopProducing()
+            self.ended(failure)
+        else:
+            self._follower.deliver(batch)
+
+    def ended(self, failure: CommandFailed) -> None:
+        """See IFollower."""
+        if not self._over:
+            self._over = True
+            self._follower.ended(failure)
+
+
+def _said(command: q.Command) -> str:
+    """The topic that a command is about as it says it, name or number; "" for one that is about none."""
+    topic = command.subject if isinstance(command, q.FindLeader) else getattr(command, "topic", None)
+    return str(topic.name) if isinstance(topic, q.Topic) else ""
 
 
 def _name(namespace: str, name: str) -> str:

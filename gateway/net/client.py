@@ -61,6 +61,18 @@ class Asked:
         return now >= self.until and self.at < math.inf and self.deliver is None
 
 
+class Bursts:
+    """Around answers that came together, so that who passes them on writes once, and no turn of the reactor later."""
+
+    def __init__(self) -> None:
+        self.begin: Callable[[], None] = _nothing
+        self.end: Callable[[], None] = _nothing
+
+
+def _nothing() -> None:
+    """Nobody passes anything on."""
+
+
 @implementer(IPushProducer)
 class Peer(Protocol):
     """The server at the other end.
@@ -75,8 +87,14 @@ class Peer(Protocol):
     _log = Logger()
 
     def __init__(
-        self, dialect: Dialect, terms: Terms, clock: IReactorTime, lost: Callable[[Peer, list[Asked]], None]
+        self,
+        dialect: Dialect,
+        terms: Terms,
+        clock: IReactorTime,
+        lost: Callable[[Peer, list[Asked]], None],
+        bursts: Bursts | None = None,
     ) -> None:
+        self._bursts = bursts or Bursts()
         self.terms = terms
         self._session = ClientSession(dialect, terms)
         self._clock = clock
@@ -125,8 +143,10 @@ class Peer(Protocol):
         self.heard = self._clock.seconds()
         answers = self._session.receive(data)
         garbled = answers[-1][1] if answers and self._session.closing else None
+        self._bursts.begin()
         for request, outcome in answers:
             self._answered(cast(int, request.tag), _unknown(outcome) if outcome is garbled else outcome)
+        self._bursts.end()
         if self._session.closing:
             self.abort()
 

@@ -17,7 +17,7 @@ from gateway.core.commands import Session
 from gateway.core.faults import CommandFailed, Fault
 from gateway.core.replies import Reply
 from gateway.dialects import ServerSession
-from gateway.net.attempts import Attempts
+from gateway.net.attempts import LONGEST, Attempts, origin
 from gateway.net.roster import Verb
 from gateway.net.users import Users
 
@@ -34,24 +34,25 @@ Judge = Callable[[q.Authenticate], r.Authenticated | Deferred[r.Authenticated]]
 T = TypeVar("T")
 
 
-def choose_judge(users: Users, auth: Auth, development: tuple[str, str] | None, loopback: bool) -> Judge:
-    """Who judges the logins of a connection.
+def choose_judge(users: Callable[[], Users], auth: Auth, development: tuple[str, str] | None, loopback: bool) -> Judge:
+    """What judges the logins of a connection.
 
-    Users who were named alone count.  Where none was, it is the development user of the dialect, from this machine
-    only; where the dialect has none either, everybody is believed.
+    Users who were named alone count, those of the time of the login.  Where none was, it is the development user of the
+    dialect, from this machine only; where the dialect has none either, everybody is believed.
     """
-    if auth != "none" and users:
-        return users.check
-    if auth == "none" or development is None:
-        return users.believe
     accepted = development if loopback else None
 
-    def check(command: q.Authenticate) -> r.Authenticated:
+    def judge(command: q.Authenticate) -> r.Authenticated | Deferred[r.Authenticated]:
+        known = users()
+        if auth != "none" and known:
+            return known.check(command)
+        if auth == "none" or development is None:
+            return known.believe(command)
         if accepted is None or command.mechanism != "plain" or not _same((command.principal, command.secret), accepted):
             raise CommandFailed(Fault.BAD_CREDENTIALS)
         return r.Authenticated(command.principal, 1)
 
-    return check
+    return judge
 
 
 class Login:
@@ -72,7 +73,7 @@ class Login:
         self._session = session
         self._attempts = attempts
         self._clock = clock
-        self._address = who.peer.rpartition(":")[0]
+        self._address = origin(who.peer)
         self._told = False
 
     def barrier(self, command: q.Command) -> None:
@@ -89,24 +90,33 @@ class Login:
         if self.running is not None:
             self.running.cancel()
 
+    def proven(self, command: q.Authenticate) -> bool:
+        """Whether that is who is logged in already."""
+        return self._who.principal == command.principal
+
     def _authenticate(self, command: q.Authenticate, session: Session) -> Reply | Deferred[Reply]:
+        """Fails with BAD_CREDENTIALS, and with BUSY where so many came from there that it was not looked at."""
         delay = self._attempts.delay(self._address, self._clock.seconds())
-        if delay:
-            waited: Deferred[None] = deferLater(self._clock, delay)
-            judged: r.Authenticated | Deferred[r.Authenticated] = waited.addCallback(lambda none: self._judge(command))
-        else:
-            try:
-                judged = self._judge(command)
-            except CommandFailed as failure:
-                raise self._refused(failure, command) from None
+        if delay > LONGEST or self._attempts.crowded(self._address):
+            raise CommandFailed(Fault.BUSY, "too many logins from there")
+        try:
+            judged = self._wait(command, delay) if delay else self._judge(command)
+        except CommandFailed as failure:
+            raise self._refused(failure, command) from None
         if not isinstance(judged, Deferred):
             return self._enter(judged)
         self.running = judged
+        self._attempts.begun(self._address)
         judged.addBoth(self._checked, command)
         return judged.addCallback(self._enter)
 
+    def _wait(self, command: q.Authenticate, delay: float) -> Deferred[r.Authenticated]:
+        waited: Deferred[None] = deferLater(self._clock, delay)
+        return waited.addCallback(lambda none: self._judge(command))
+
     def _checked(self, result: T, command: q.Authenticate) -> T:
         self.running = None
+        self._attempts.ended(self._address)
         if isinstance(result, Failure) and isinstance(result.value, CommandFailed):
             self._refused(result.value, command)
         return result

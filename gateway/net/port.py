@@ -56,6 +56,10 @@ class Port:
         self.taps = Taps(lambda: self.connections)
         self.draining = False
         self._dirty: list[Connection] = []
+        self._held = False
+        bursts = getattr(backend, "bursts", None)
+        if bursts is not None:
+            bursts.begin, bursts.end = self._hold, self._release
         self._idle: list[Deferred[None]] = []
 
     def named(self, certificate: str) -> Authenticated | None:
@@ -67,7 +71,7 @@ class Port:
 
         A commit answers many calls of many connections: each of these gets one write.
         """
-        if not self._dirty:
+        if not self._dirty and not self._held:
             self.clock.callLater(0, self._settle)
         self._dirty.append(connection)
 
@@ -98,6 +102,15 @@ class Port:
             idle, self._idle = self._idle, []
             for drained in idle:
                 drained.callback(None)
+
+    def _hold(self) -> None:
+        """Answers come that came together."""
+        self._held = not self._dirty  # else they leave with what is to leave anyhow
+
+    def _release(self) -> None:
+        if self._held:
+            self._held = False
+            self._settle()
 
     def _settle(self) -> None:
         dirty, self._dirty = self._dirty, []

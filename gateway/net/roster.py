@@ -14,6 +14,7 @@ from gateway.core import replies as r
 from gateway.core.commands import Session
 from gateway.core.faults import CommandFailed, Fault
 from gateway.core.replies import Reply
+from gateway.net.access import Guarded
 
 Verb = Callable[..., Reply | Deferred[Reply]]
 """What carries out one type of command: of the command and the session that asks."""
@@ -25,12 +26,15 @@ Groups = dict[int, tuple[r.MembershipDescription, ...]]
 class Roster:
     """The sessions of one process, oldest first.
 
-    backend: knows what the sessions are members of.  look: says how the process is.
+    backend: knows what the sessions are members of; access rules before it hold here too.
+    look:    says how the process is.
     verbs:   what is answered here, by command type.
     """
 
     def __init__(self, backend: IBackend, look: Callable[[], r.ProcessDescription]) -> None:
         self._backend = backend
+        self._guard = backend if isinstance(backend, Guarded) else None
+        self._book = backend.behind if isinstance(backend, Guarded) else backend
         self._look = look
         self._sessions: dict[int, Session] = {}
         self._issued = 0
@@ -55,32 +59,41 @@ class Roster:
         return len(self._sessions)
 
     def _node(self, command: q.Describe, session: Session) -> Deferred[Reply]:
-        return self._ask(command, session).addCallback(self._with_process)
+        return _ask(self._backend, command, session).addCallback(self._with_process)
 
     def _with_process(self, reply: Reply) -> Reply:
         assert isinstance(reply, r.NodeDescription), "it is what Describe is answered with"
         return msgspec.structs.replace(reply, sessions=len(self), process=self._look())
 
     def _list(self, command: q.ListSessions, session: Session) -> Deferred[Reply]:
+        self._permit(command, session)
         return self._groups(None, session).addCallback(
             lambda groups: r.Sessions(tuple(_described(each, groups) for each in self._sessions.values()))
         )
 
     def _describe(self, command: q.DescribeSession, session: Session) -> Deferred[Reply]:
-        found = self._sessions.get(session.id if command.session is None else command.session)
+        asked = session.id if command.session is None else command.session
+        if asked != session.id:  # everybody may know who he is
+            self._permit(command, session)
+        found = self._sessions.get(asked)
         if found is None:
             raise CommandFailed(Fault.NO_SUCH_SESSION, str(command.session))
         return self._groups(found.id, session).addCallback(lambda groups: _described(found, groups))
 
-    def _groups(self, of: int | None, session: Session) -> Deferred[Groups]:
-        return self._ask(q.ListMemberships(of), session).addCallbacks(_by_session, _none_known)
+    def _permit(self, command: q.Command, session: Session) -> None:
+        if self._guard is not None:
+            self._guard.permit(type(command).__name__, session)
 
-    def _ask(self, command: q.Command, session: Session) -> Deferred[Reply]:
-        try:
-            answer = self._backend.execute(command, session)
-        except CommandFailed:
-            return fail()
-        return answer if isinstance(answer, Deferred) else succeed(answer)
+    def _groups(self, of: int | None, session: Session) -> Deferred[Groups]:
+        return _ask(self._book, q.ListMemberships(of), session).addCallbacks(_by_session, _none_known)
+
+
+def _ask(backend: IBackend, command: q.Command, session: Session) -> Deferred[Reply]:
+    try:
+        answer = backend.execute(command, session)
+    except CommandFailed:
+        return fail()
+    return answer if isinstance(answer, Deferred) else succeed(answer)
 
 
 def _by_session(reply: Reply) -> Groups:

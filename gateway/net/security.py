@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import cast
 
 from cryptography.x509 import DNSName, ExtensionNotFound, RFC822Name, SubjectAlternativeName
 from cryptography.x509.oid import NameOID
@@ -17,15 +19,20 @@ from OpenSSL.SSL import (
     Context,
     Error,
 )
-from twisted.internet.interfaces import IAddress, IOpenSSLContextFactory, IProtocolFactory, IReactorTime
+from twisted.internet.interfaces import IAddress, IOpenSSLContextFactory, IProtocolFactory, IReactorTime, ITransport
 from twisted.internet.protocol import Factory, Protocol, connectionDone
-from twisted.protocols.tls import TLSMemoryBIOFactory
+from twisted.protocols.tls import BufferingTLSTransport, TLSMemoryBIOFactory
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
 TLS_HANDSHAKE = b"\x16"
 """The first byte of a TLS connection: the content type of its ClientHello (RFC 8446, section 5.1)."""
 
+HELLO = re.compile(rb"\x16\x03[\x00-\x04]..\x01", re.DOTALL)
+"""How it goes on: a version, the length of the record, and that it is a ClientHello (RFC 8446, sections 4 and 5.1)."""
+
+HANDSHAKE_SECONDS = 10.0
+"""Until a handshake has to be done; as long as a frame may take."""
 
 SILENT_SECONDS = 60.0
 """How long a connection may keep us guessing; the Cursus broker gives an idle client as long."""
@@ -80,9 +87,42 @@ class Certificates:
         return context
 
 
+class _InTime(BufferingTLSTransport):
+    """TLS that is given up if the peer does not finish its handshake, or does not even begin."""
+
+    def makeConnection(self, transport: ITransport) -> None:
+        """See IProtocol."""
+        clock = cast(_InTimeFactory, self.factory).clock
+        self._deadline = clock.callLater(HANDSHAKE_SECONDS, self._look)
+        super().makeConnection(transport)  # type: ignore[no-untyped-call]
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """See IProtocol."""
+        if self._deadline.active():
+            self._deadline.cancel()
+        super().connectionLost(reason)
+
+    def _look(self) -> None:
+        if self.getHandle().get_peer_finished() is None:  # type: ignore[no-untyped-call]
+            self.abortConnection()  # type: ignore[no-untyped-call]
+
+
+class _InTimeFactory(TLSMemoryBIOFactory):
+    protocol = _InTime
+
+    def __init__(self, certificates: Certificates, factory: IProtocolFactory, clock: IReactorTime) -> None:
+        super().__init__(certificates, False, factory, clock)
+        self.clock = clock
+
+
 def with_tls(factory: IProtocolFactory, certificates: Certificates, clock: IReactorTime) -> IProtocolFactory:
     """The factory behind TLS."""
-    return TLSMemoryBIOFactory(certificates, False, factory, clock)
+    return _InTimeFactory(certificates, factory, clock)
+
+
+def says_hello(data: bytes) -> bool:
+    """Whether these first bytes of a connection are those of a peer that wants TLS."""
+    return HELLO.match(data) is not None
 
 
 def names_of(certificate: X509 | None) -> list[str]:

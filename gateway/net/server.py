@@ -29,19 +29,22 @@ from gateway.core.faults import CommandFailed, Fault
 from gateway.core.records import RecordBatch
 from gateway.core.replies import Answer, Outcome, Reply
 from gateway.dialects import Call, Listener, ServerSession
-from gateway.dialects.session import Looking, Tap, uncounted, unheard, unlooking, untold
+from gateway.dialects.session import Looking, Tap, permitted, uncounted, unheard, unlooking, untold
+from gateway.net.access import Guarded
 from gateway.net.addresses import Network, is_loopback, is_within, shown
 from gateway.net.following import Follows
 from gateway.net.limits import GRACE, Rates
 from gateway.net.login import Auth, Login, choose_judge
 from gateway.net.meters import Meter
 from gateway.net.port import Port
-from gateway.net.security import names_of
+from gateway.net.security import names_of, says_hello
 from gateway.net.sockets import send, tune
 from gateway.net.tapping import together
 
 MAX_HELD = 1 << 20
 """Bytes of answers that gather before they are written; and that may gather behind one that is still to come."""
+
+_UNBEGUN = CommandFailed(Fault.UNAVAILABLE, "the connection was lost before it was begun")
 
 CLOSE_SECONDS = 10.0
 """How long a peer that we hung up on may take to read its last answers."""
@@ -112,6 +115,7 @@ class Connection(Protocol):
         self._dirty = False
         self.peer_full = False
         self._reading = True
+        self._new = True
         self._hung_up: float | None = None
         self._lost = False
 
@@ -125,7 +129,7 @@ class Connection(Protocol):
         self._reader = IPushProducer(self.transport)
         self._writer.registerProducer(self, True)
         self._session: ServerSession = self._listening.listener.session(shown(self.transport.getHost()))
-        self._session.wake, self._session.tell = self._touch, self._tell
+        self._session.wake, self._session.tell, self._session.permit = self._touch, self._tell, self._permit
         self._session.looking, self._session.counted = self._looking, self._refused
         self._heard = self._port.clock.seconds()
         self._enter(self.transport.getPeer())
@@ -140,13 +144,14 @@ class Connection(Protocol):
             proved = self._port.named(name)
             if proved is not None:
                 self.who.principal, self.who.user = proved.principal, proved.id
+                self._session.known(proved.principal)
                 return
 
     def _enter(self, peer: IAddress) -> None:
         listening, port = self._listening, self._port
         dialect = listening.listener.dialect
         self.who: Session = port.roster.enter(dialect.name, listening.name, shown(peer), microseconds())
-        judge = choose_judge(port.users, listening.auth, dialect.development, is_loopback(peer))
+        judge = choose_judge(lambda: port.users, listening.auth, dialect.development, is_loopback(peer))
         self._login = Login(self.who, judge, self._session, port.attempts, port.clock)
         self._verbs = {**port.roster.verbs, **self._login.verbs}
         self._barrier: Callable[[q.Command], None] | None = None
@@ -157,6 +162,11 @@ class Connection(Protocol):
         """See IProtocol."""
         meter, clock = self._meter, self._port.clock
         meter.bytes_in += len(data)
+        if self._new:
+            self._new = False
+            if says_hello(data):  # some dialects would wait for the rest of what they take for a frame
+                self._refused(CommandFailed(Fault.MALFORMED, "TLS, where none is spoken"))
+                self._session.close("the peer speaks TLS")
         began = self._heard = clock.seconds()
         calls = self._session.receive(data, began)
         self._waiting += calls
@@ -183,14 +193,14 @@ class Connection(Protocol):
         self._lost = True
         self._meter.closed += 1
         for call in self._waiting:
-            self._session.missed(call, CommandFailed(Fault.UNAVAILABLE, "the connection was lost before it was begun"))
+            self._session.missed(call, _UNBEGUN)
         self._waiting.clear()
         self._following.stop()
         del self._following  # it knows us, and only a collection would find that nobody else does
         self._stop_waits()
         self._login.cancel()
         self._session.lost()
-        self._session.wake, self._session.tell = unheard, untold
+        self._session.wake, self._session.tell, self._session.permit = unheard, untold, permitted
         self._session.looking, self._session.counted = unlooking, uncounted
         self._port.connections.discard(self)
         self._port.roster.leave(self.who)
@@ -218,6 +228,8 @@ class Connection(Protocol):
 
     def tick(self, now: float) -> None:
         """Look at deadlines: what the peer began must go on, unless it was us who stopped reading."""
+        if self._quiet and not self._port.limits.idle_seconds:
+            return  # as ten thousand others
         if self._hung_up is not None:
             if now - self._hung_up > CLOSE_SECONDS:
                 self.abort()
@@ -230,6 +242,11 @@ class Connection(Protocol):
             self._session.close(f"nothing was heard for {self._port.limits.idle_seconds:g} s")
             self._meter.turned_away["idle_seconds"] += 1
         self.settle()
+
+    @property
+    def _quiet(self) -> bool:
+        busy = self._calls or self._waiting or not self._reading
+        return not busy and self._hung_up is None and self._session.quiet and not self._session.closing
 
     def _give_up(self, now: float) -> None:
         """Commands that the backend has had for too long fail; what still comes of them is nobody's any more."""
@@ -330,6 +347,9 @@ class Connection(Protocol):
         try:
             if self._port.rates is not None:
                 self._count_rate(self._port.rates)
+            if call.proof is not None and not self._login.proven(call.proof):
+                self._prove(call, call.proof)
+                return
             if self._barrier is not None:
                 self._barrier(command)
             if type(command) is q.Follow:
@@ -359,6 +379,33 @@ class Connection(Protocol):
         if not rates.take(who.principal or who.peer.rpartition(":")[0], self._port.clock.seconds()):
             self._meter.turned_away["requests_per_second"] += 1
             raise CommandFailed(Fault.BUSY, "more requests a second than one may ask")
+
+    def _prove(self, call: Call, proof: q.Authenticate) -> None:
+        """Log in as whom a call says it is of, before it is carried out."""
+        result = self._verbs[q.Authenticate](proof, self.who)
+        if not isinstance(result, Deferred):
+            self._proved(call)
+            return
+        self._running += 1
+        self._calls[call.ticket] = call, self._port.clock.seconds()
+        result.addBoth(self._checked, call)
+
+    def _checked(self, result: Reply | Failure, call: Call) -> None:
+        self._running -= 1
+        if self._calls.pop(call.ticket, None) is None:  # it took too long, and that was said
+            self._touch()
+        elif self._lost:
+            self._session.missed(call, _UNBEGUN)
+        elif isinstance(result, Failure):
+            self._answer(call, self.reason(call, result))
+            self._touch()
+        else:
+            self._proved(call)
+            self._touch()
+
+    def _proved(self, call: Call) -> None:
+        """It is its turn again, and now it is known who asks."""
+        self._waiting.appendleft(Call(call.ticket, call.request))
 
     def _failed(self, failure: Failure, call: Call, result: Deferred[Reply]) -> None:
         self._done(self.reason(call, failure), call, result)
@@ -404,6 +451,12 @@ class Connection(Protocol):
             return CommandFailed(Fault.UNAVAILABLE, "the gateway is stopping")
         self._log.failure("{kind} failed", failure=failure, kind=type(call.request.command).__name__)
         return CommandFailed(Fault.INTERNAL)
+
+    def _permit(self, what: str | None) -> None:
+        if self._barrier is not None:
+            self._barrier(q.Describe())
+        if what is not None and isinstance(self._port.backend, Guarded):
+            self._port.backend.permit(what, self.who)
 
     def _touch(self) -> None:
         if self._waiting:

@@ -48,6 +48,7 @@ class RemoteBackend:
     def __init__(self, way: Way, endpoint: IStreamClientEndpoint, name: str) -> None:
         assert way.dialect.upstream is not None, "the maker has looked"
         self._way = way
+        self.bursts = way.bursts
         self._upstream = way.dialect.upstream
         self._first = Server(way, endpoint, name)
         self._leaders = Leaders(way, self._first)

@@ -192,7 +192,7 @@ class Link:
         if self._pausing is not None and self._pausing.active():
             return
         way = self._way
-        factory = Factory.forProtocol(lambda: Peer(way.dialect, way.terms(), way.clock, self._lost))
+        factory = Factory.forProtocol(lambda: Peer(way.dialect, way.terms(), way.clock, self._lost, way.bursts))
         factory.noisy = False
         connecting = self._connecting = self._endpoint.connect(factory)
         connecting.addTimeout(CONNECT_SECONDS, way.clock, _no_answer)

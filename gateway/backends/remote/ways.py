@@ -11,6 +11,7 @@ from gateway.core import commands as q
 from gateway.core.faults import CommandFailed, Fault
 from gateway.core.records import Encoding
 from gateway.dialects import Dialect, Settings, Terms
+from gateway.net.client import Bursts
 
 COMMAND_SECONDS = 10.0
 """From asking to the answer, beside what a command itself says it would wait."""
@@ -55,6 +56,7 @@ class Way(msgspec.Struct, frozen=True):
     random: 0..1, evenly.
     login:  what is said before anything else, None = nothing.
     reach:  host and port -> how that server is dialed, None = only the first one can be.
+    bursts: around answers that come together.
     """
 
     dialect: Dialect
@@ -64,6 +66,7 @@ class Way(msgspec.Struct, frozen=True):
     random: Callable[[], float]
     login: q.Authenticate | None = None
     reach: Callable[[str, int], IStreamClientEndpoint] | None = None
+    bursts: Bursts = msgspec.field(default_factory=Bursts)
 
     def terms(self) -> Terms:
         """Of a new connection."""
