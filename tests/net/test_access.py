@@ -7,7 +7,7 @@ from typing import Any
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, succeed
 from twisted.internet.task import Clock
 
 from gateway.backends.memory import MemoryBackend
@@ -17,6 +17,8 @@ from gateway.core.commands import Session
 from gateway.core.faults import CommandFailed, Fault
 from gateway.core.records import Record, canonical
 from gateway.net.access import AccessRule, Guarded, Policy, fits, touches
+from gateway.net.users import User, Users, new_password
+from net.peers import Client, Node
 
 ORDERS = q.Topic("default", "orders")
 LOGS = q.Topic("default", "logs")
@@ -164,3 +166,69 @@ def test_a_pattern_touches_a_prefix_if_it_fits_some_name_that_begins_so(plain: s
         found = any(fits(pattern, name) for name in some if name.startswith(prefix))
         assert touches(pattern, prefix) or not found
     assert touches(f"{plain}*", plain) and touches(plain, plain)
+
+
+def test_who_is_refused_a_topic_by_number_does_not_learn_its_name() -> None:
+    place = Place(AccessRule(True, topic=("orders",)))
+    place.memory.execute(q.CreateGroup(LOGS, "g"), session())
+    asked: list[q.Command] = [
+        q.DescribeTopic(q.Topic("default", 2)),
+        q.DescribeGroup(q.Topic("default", ""), "g"),
+        q.DeleteNamespace(1),
+        q.Fetch(q.Topic(1, 1), 0, 0),
+    ]
+    for command in asked:
+        with pytest.raises(CommandFailed) as refused:
+            place.guarded.execute(command, session())
+        assert refused.value.fault is Fault.FORBIDDEN
+        assert not any(name in repr(refused.value) + repr(refused.value.facts) for name in ("logs", "sales", "orders"))
+
+
+def test_sessions_are_listed_to_who_may_list_them_and_everybody_may_know_who_he_is() -> None:
+    users = (User("ann", 1, new_password("horse", log_n=4)),)
+    rules = Policy([AccessRule(True, ("ann",), ("ListSessions", "DescribeSession"))])
+    guarded = Guarded(MemoryBackend(Clock()), rules)
+    node = Node(guarded, "native", users=Users(users, lambda work: succeed(work())))
+    first, second = Client(node), Client(node)
+    mine = second.ask(q.DescribeSession())
+    assert isinstance(mine, r.SessionDescription) and mine.id == second.peer.connection.who.id
+    assert second.ask(q.DescribeSession(mine.id)) == mine
+    for command in (q.ListSessions(), q.DescribeSession(first.peer.connection.who.id), q.Describe()):
+        outcome = second.ask(command)
+        assert isinstance(outcome, CommandFailed) and outcome.fault is Fault.FORBIDDEN
+    second.ask(q.Authenticate("plain", "ann", "horse"))
+    listed = second.ask(q.ListSessions())
+    assert isinstance(listed, r.Sessions) and len(listed.sessions) == 2
+    assert isinstance(second.ask(q.DescribeSession(first.peer.connection.who.id)), r.SessionDescription)
+
+
+class Heard:
+    """A follower that keeps what it gets."""
+
+    def __init__(self) -> None:
+        self.batches: list[Any] = []
+        self.end: CommandFailed | None = None
+
+    def deliver(self, batch: Any) -> None:
+        self.batches.append(batch)
+
+    def ended(self, failure: CommandFailed) -> None:
+        self.end = failure
+
+
+def test_a_stream_that_is_under_way_ends_where_another_policy_does_not_allow_it() -> None:
+    clock = Clock()
+    memory = MemoryBackend(clock)
+    memory.execute(q.CreateTopic(ORDERS, 1), session())
+    guarded, heard = Guarded(memory, Policy([AccessRule(True)])), Heard()
+    guarded.follow(q.Follow(ORDERS, 0, 0), session("ann"), heard)  # type: ignore[arg-type]  # that is all it is
+    for policy in (Policy([AccessRule(True, command=("Follow",))]), Policy([AccessRule(True, ("ben",))])):
+        guarded.policy = policy
+        memory.execute(published(ORDERS), session())
+        clock.advance(1.0)
+    assert len(heard.batches) == 1
+    assert heard.end is not None and heard.end.fault is Fault.FORBIDDEN
+    guarded.policy = Policy([AccessRule(True)])
+    memory.execute(published(ORDERS), session())
+    clock.advance(1.0)
+    assert len(heard.batches) == 1, "and does not go on"

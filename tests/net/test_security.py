@@ -10,11 +10,21 @@ import pytest
 from cryptography import x509
 from OpenSSL import crypto
 from twisted.internet.address import IPv4Address
+from twisted.internet.error import ConnectionDone
 from twisted.internet.protocol import Factory, Protocol
 from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
+from twisted.python.failure import Failure
 
-from gateway.net.security import SILENT_SECONDS, Certificates, EitherFactory, names_of, with_tls
+from gateway.net.security import (
+    HANDSHAKE_SECONDS,
+    SILENT_SECONDS,
+    Certificates,
+    EitherFactory,
+    names_of,
+    says_hello,
+    with_tls,
+)
 from net.certificates import Authority
 
 
@@ -157,3 +167,83 @@ def test_a_certificate_is_known_by_its_common_name_and_its_others(tmp_path: Path
     loaded = crypto.load_certificate(crypto.FILETYPE_PEM, certificate.read_bytes())
     assert names_of(loaded) == ["ann", "ann.example", "ann@example.org"]
     assert names_of(None) == []
+
+
+def begun(certificates: Certificates, clock: Clock) -> tuple[Wire, Protocol]:
+    """A connection to a TLS port on which nothing has been said."""
+    protocol = with_tls(Recording(), certificates, clock).buildProtocol(IPv4Address("TCP", "127.0.0.1", 1))
+    assert protocol is not None
+    wire = Wire()
+    protocol.makeConnection(wire)
+    return wire, protocol
+
+
+class Wire(StringTransport):
+    """Knows that it was cut."""
+
+    aborted = False
+
+    def abortConnection(self) -> None:
+        self.aborted = True
+
+
+class Recording(Factory):
+    protocol = Protocol
+
+
+@pytest.mark.parametrize("said", [b"", b"\x16\x03\x01\x02\x00\x01"], ids=["nothing", "half a hello"])
+def test_who_does_not_finish_a_handshake_is_hung_up_on(tmp_path: Path, said: bytes) -> None:
+    certificate, key = Authority(tmp_path).sign("gateway")
+    clock = Clock()
+    wire, protocol = begun(Certificates(str(certificate), str(key)), clock)
+    if said:
+        protocol.dataReceived(said)
+    clock.advance(HANDSHAKE_SECONDS - 0.1)
+    assert not wire.aborted
+    clock.advance(0.1)
+    assert wire.aborted
+
+
+def test_who_hangs_up_during_a_handshake_leaves_no_timer(tmp_path: Path) -> None:
+    certificate, key = Authority(tmp_path).sign("gateway")
+    clock = Clock()
+    _, protocol = begun(Certificates(str(certificate), str(key)), clock)
+    protocol.connectionLost(Failure(ConnectionDone()))
+    assert clock.getDelayedCalls() == []
+
+
+def test_who_finished_its_handshake_may_be_silent(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    certificate, key = authority.sign("gateway")
+    clock = Clock()
+    wire, protocol = begun(Certificates(str(certificate), str(key)), clock)
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    session = trusting(authority).wrap_bio(incoming, outgoing, server_hostname="localhost")
+    for _ in range(4):
+        with contextlib.suppress(ssl.SSLWantReadError):
+            session.do_handshake()
+        if data := outgoing.read():
+            protocol.dataReceived(data)
+        incoming.write(wire.value())
+        wire.clear()
+    assert session.version() in ("TLSv1.2", "TLSv1.3")
+    clock.advance(HANDSHAKE_SECONDS * 10)
+    assert not wire.aborted
+
+
+def test_a_hello_is_known_by_how_it_begins() -> None:
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    session = ssl.create_default_context().wrap_bio(incoming, outgoing, server_hostname="localhost")
+    with contextlib.suppress(ssl.SSLWantReadError):
+        session.do_handshake()
+    hello = outgoing.read()
+    assert says_hello(hello)
+    for other in (
+        b"",
+        b"\x16",
+        hello[:5],
+        b"\x16\x03\0\0" + b"\x0b\0\0\0",
+        b"V1|1|PRODUCE|t k:v\n",
+        b"\x15" + hello[1:],
+    ):
+        assert not says_hello(other)

@@ -42,6 +42,7 @@ from gateway.dialects.cursus.answers import word_of
 from gateway.dialects.cursus.exchange import DEFAULT_GROUP
 from gateway.dialects.cursus.naming import (
     check_namespace,
+    claim_words,
     digits,
     group_token,
     in_order,
@@ -68,7 +69,9 @@ def write_request(request: Request, terms: CursusTerms) -> bytes:
     if write is None:
         raise unsupported(type(command).__name__)
     word = word_of(request)
-    line = " ".join((word, *write(request, command, terms))).encode()
+    words = write(request, command, terms)
+    end = -1 if word == "BATCH_COMMIT" else len(words)  # whose offsets are what the broker finds last
+    line = " ".join((word, *words[:end], *claim_words(request), *words[end:])).encode()
     return (b"\0\5admin" if word == "CREATE" else b"\0\0") + line
 
 

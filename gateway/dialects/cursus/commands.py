@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
+
 from gateway.core.commands import (
     Authenticate,
     CommitOffsets,
@@ -29,7 +31,7 @@ from gateway.core.commands import (
 from gateway.core.faults import Fault
 from gateway.dialects.cursus.exchange import read_consume, read_publish, read_stream
 from gateway.dialects.cursus.negotiation import negotiate
-from gateway.dialects.cursus.terms import Seeking
+from gateway.dialects.cursus.terms import Seeking, Spoken
 from gateway.dialects.cursus.text import Line, atoi, parse_offset, quoted, refused
 from gateway.dialects.cursus.topics import (
     read_create,
@@ -235,6 +237,9 @@ READ: dict[str, Reader] = {
 }
 """Command word -> what reads its arguments."""
 
+OPEN = frozenset({"HELP", "PROTOCOL_INFO", "NEGOTIATE"})
+"""What the broker asks nobody's name for: there it does not look who says it is whom."""
+
 
 def read_command(word: bytes, args: bytes, namespace: str, structured: bool) -> Request | None:
     """A line that has been cut at its first blank, None if the word is no command.  Raises CommandFailed."""
@@ -242,4 +247,18 @@ def read_command(word: bytes, args: bytes, namespace: str, structured: bool) -> 
     reader = READ.get(name)
     if reader is None:
         return None
-    return reader(Line(name, args, namespace, structured))
+    line = Line(name, args, namespace, structured)
+    request = reader(line)
+    return request if line.claims is None or name in OPEN else _claimed(request, *line.claims)
+
+
+def _claimed(request: Request, principal: str, token: str) -> Request:
+    """The request of who says in its line who it is; half of that is none.
+
+    Source: pkg/controller/auth.go of the broker, authenticateInline.
+    """
+    if not principal or not token:
+        raise refused("invalid_auth reason=principal_and_auth_token_required", Fault.BAD_CREDENTIALS)
+    assert isinstance(request.context, Spoken), "every command was put somehow"
+    context = msgspec.structs.replace(request.context, proof=Authenticate("plain", principal, token))
+    return msgspec.structs.replace(request, context=context)

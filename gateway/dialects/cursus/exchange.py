@@ -99,8 +99,8 @@ def read_publish(line: Line) -> Request:
     record = Record(key, line.message, producer=producer, epoch=epoch, sequence=number)
     body = b"".join(encode([(0, record)], "cursus", Losses()))  # a text record has no field that could be lost
     publish = Publish(topic, _place(line, key), RecordBatch(CURSUS_V1, body, 1, origin="cursus"), acks)
-    flags = {"idempotent": flag == "true", "batched": False}
-    return Request(publish, None, Produced(line.word, line.structured, producer, epoch, number, number, **flags))
+    said = line.word, line.structured, producer, epoch, number, number
+    return Request(publish, None, Produced(*said, idempotent=flag == "true", batched=False))
 
 
 def _sequence(line: Line) -> int:

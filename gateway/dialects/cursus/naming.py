@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from gateway.core.commands import MAX_OFFSET, Consumer, Reader, Topic
 from gateway.core.faults import CommandFailed, Fault
-from gateway.dialects.cursus.terms import CursusTerms
+from gateway.dialects.cursus.terms import CursusTerms, Spoken
 from gateway.dialects.cursus.text import KEYS
+from gateway.dialects.dialect import Request
 
 
 def unsupported(what: str) -> CommandFailed:
@@ -36,6 +37,14 @@ def check_namespace(namespace: int | str, terms: CursusTerms) -> None:
 def who_words(topic: Topic, group: int | str, member: str, terms: CursusTerms) -> list[str]:
     """The arguments that name a member."""
     return [on_topic(topic, terms), f"group={name_token(group, 'group')}", f"member={token(member, 'member')}"]
+
+
+def claim_words(request: Request) -> list[str]:
+    """The arguments that say who asks, as they were read from somebody."""
+    proof = request.context.proof if isinstance(request.context, Spoken) else None
+    if proof is None:
+        return []
+    return [f"principal={token(proof.principal, 'principal')}", f"auth_token={token(proof.secret, 'token')}"]
 
 
 def group_token(reader: Reader) -> str:

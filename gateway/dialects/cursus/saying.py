@@ -19,7 +19,16 @@ from gateway.dialects.cursus.acks import said_of
 from gateway.dialects.cursus.batch import SAID, write_batch
 from gateway.dialects.cursus.converting import encode
 from gateway.dialects.cursus.exchange import DEFAULT_RECORDS, NOBODY
-from gateway.dialects.cursus.naming import digits, group_token, in_order, on_topic, token, topic_token, unsupported
+from gateway.dialects.cursus.naming import (
+    claim_words,
+    digits,
+    group_token,
+    in_order,
+    on_topic,
+    token,
+    topic_token,
+    unsupported,
+)
 from gateway.dialects.cursus.terms import Consuming, CursusTerms, Produced
 from gateway.dialects.cursus.text import BLANKS
 from gateway.dialects.dialect import Request
@@ -44,7 +53,7 @@ def published(request: Request, command: Publish, terms: CursusTerms) -> bytes:
         if not 0 <= command.to <= _MAX_PARTITION:
             raise CommandFailed(Fault.UNREPRESENTABLE, f"partition {command.to}")
         return write_batch(command, command.to, said, terms.losses)
-    return b"\0\0PUBLISH " + _one_record(command, said.idempotent, terms)
+    return b"\0\0PUBLISH " + _one_record(command, said.idempotent, claim_words(request), terms)
 
 
 def _safe(command: Publish) -> Publish:
@@ -58,7 +67,7 @@ def _safe(command: Publish) -> Publish:
     return msgspec.structs.replace(command, acks=Acks.LEADER) if command.acks is Acks.NONE else command
 
 
-def _one_record(command: Publish, idempotent: bool, terms: CursusTerms) -> bytes:
+def _one_record(command: Publish, idempotent: bool, claims: list[str], terms: CursusTerms) -> bytes:
     """The arguments of a PUBLISH: how to leave the choice of a partition to the server."""
     if command.batch.count != 1:
         raise unsupported("leaving the partition of several records open")
@@ -79,6 +88,7 @@ def _one_record(command: Publish, idempotent: bool, terms: CursusTerms) -> bytes
     parts += [b"epoch=%d" % record.epoch] if record.epoch else []
     parts += [b"key=" + _octets(key, "key")] if key else []
     parts += [b"isIdempotent=true"] if idempotent else []
+    parts += [word.encode() for word in claims]
     encode([(0, record)], command.batch.origin, terms.losses)  # counts what is lost, and refuses what is too long
     _check_plain(record)
     return b" ".join((*parts, b"message=" + value))

@@ -13,7 +13,7 @@ from gateway.core.records import Encoding, RecordBatch
 from gateway.core.replies import Done
 from gateway.dialects.cursus.negotiation import STRUCTURED_ERRORS
 from gateway.dialects.cursus.pushing import KEEPALIVE, encode_end, lowest
-from gateway.dialects.cursus.terms import CursusSettings, CursusTerms, Negotiation
+from gateway.dialects.cursus.terms import CursusSettings, CursusTerms, Negotiation, Spoken
 from gateway.dialects.cursus.unpacking import unpacking
 from gateway.dialects.dialect import Dialect, Refusal, Request, Settings
 from gateway.dialects.session import Call, Listener, ServerSession
@@ -81,7 +81,8 @@ class CursusSession(ServerSession):
         command = request.command
         self.sparing = isinstance(command, Publish) and command.acks is Acks.NONE
         if not isinstance(request.context, Negotiation):
-            return [Call(self._ticket(), request)]
+            proof = request.context.proof if isinstance(request.context, Spoken) else None
+            return [Call(self._ticket(), request, proof)]
         self.answer(Call(self._ticket(), request), Done())
         self.terms.structured_errors = STRUCTURED_ERRORS in request.context.enabled
         return []
@@ -124,6 +125,11 @@ class CursusSession(ServerSession):
             self.end("offset_out_of_range", failure.facts)
         elif failure.fault not in _GONE:
             self.end("error")
+
+    @property
+    def quiet(self) -> bool:
+        """See ServerSession."""
+        return self.stream is None and super().quiet
 
     def tick(self, now: float) -> None:
         """See ServerSession."""

@@ -250,7 +250,27 @@ def _words(text: bytes) -> list[bytes]:
     return [word for word in re.split(WHITE + b"+", text) if word]
 
 
-def _arguments(form: Form, args: bytes) -> tuple[dict[bytes, bytes], bool] | None:
+OPEN = ("HELP", "PROTOCOL_INFO", "NEGOTIATE")
+"""Commands on which it is not looked at who asks."""
+
+CLAIM = re.compile(rb"(?:^|%b)(principal|auth_token)=([^ \t\n\v\f\r]*)" % WHITE)
+
+
+def _unclaimed(word: str, args: bytes) -> tuple[bytes, bool] | None:
+    """The arguments without those that say who asks, and whether there were any; None if they say half of it."""
+    before, found, message = args.partition(b"message=")
+    claims = dict(CLAIM.findall(before)) if word != "AUTH" else {}
+    if not claims:
+        return args, False
+    try:
+        before.decode()
+    except UnicodeDecodeError:
+        return None
+    whole = claims.get(b"principal") and claims.get(b"auth_token")
+    return (CLAIM.sub(b"", before).strip() + found + message, True) if whole or word in OPEN else None
+
+
+def _arguments(form: Form, args: bytes, claimed: bool) -> tuple[dict[bytes, bytes], bool] | None:
     """(key -> value, whether they were given with keys), None if they are in no form; ` last` is the last token."""
     before, found, message = args.partition(b"message=")
     try:
@@ -259,7 +279,7 @@ def _arguments(form: Form, args: bytes) -> tuple[dict[bytes, bytes], bool] | Non
         return None
     pairs = re.findall(rb"(?:^|%b)([^ \t\n\v\f\r=]*)=([^ \t\n\v\f\r]*)" % WHITE, before)
     fields = dict(pairs)
-    keyed = bool(found) or bool(KEYS & fields.keys())
+    keyed = claimed or bool(found) or bool(KEYS & fields.keys())
     if form.order and not keyed:
         values = _words(args)
         names = form.order.encode().split()
@@ -271,8 +291,8 @@ def _arguments(form: Form, args: bytes) -> tuple[dict[bytes, bytes], bool] | Non
     return fields, keyed
 
 
-def _accepts(form: Form, args: bytes) -> bool:
-    found = _arguments(form, args)
+def _accepts(form: Form, args: bytes, claimed: bool) -> bool:
+    found = _arguments(form, args, claimed)
     if found is None or (form.bare and args):
         return False
     fields, keyed = found
@@ -293,8 +313,9 @@ def _command(text: bytes) -> tuple[str, bytes] | None:
 
 
 def _is_served(text: bytes) -> bool:
-    found = _command(text)
-    return found is not None and found[0] in FORMS and _accepts(FORMS[found[0]], found[1])
+    word, args = _command(text) or ("", b"")
+    rest = _unclaimed(word, args) if word in FORMS else None
+    return rest is not None and _accepts(FORMS[word], *rest)
 
 
 # -- frames

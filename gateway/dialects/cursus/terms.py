@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import msgspec
 
+from gateway.core.commands import Authenticate
 from gateway.dialects.cursus.unpacking import unpacking
 from gateway.dialects.dialect import Settings, Terms
 
@@ -47,7 +48,13 @@ class CursusTerms(Terms):
         self.room: int | None = None
 
 
-class Spoken(msgspec.Struct, frozen=True, gc=False):
+class Claiming(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """proof: who asks, said in the command's own line; None = nobody in particular."""
+
+    proof: Authenticate | None = None
+
+
+class Spoken(Claiming, frozen=True, gc=False):
     """How a command was put.
 
     word:       in upper case.

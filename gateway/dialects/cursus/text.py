@@ -41,6 +41,9 @@ POSITIONS: dict[str, tuple[bytes, ...]] = {
 MAX_ARGUMENTS = 1 << 20
 """Bytes of arguments, the message of a text PUBLISH apart: in pieces they take forty times as many."""
 
+CLAIMS = (b"principal", b"auth_token")
+"""Who asks, on the line of any command but AUTH, which has words of its own for that."""
+
 MAX_SAID = 1024
 """Of a command that is not known, what is said back of its word and of its arguments."""
 
@@ -56,11 +59,13 @@ class Line:
     """One command as it was put, and under which terms.
 
     fields:  key -> value, UTF-8; of a repeated key the last value.
+    args:    all of them, CLAIMS apart.
     message: what follows `message=`, any bytes; None = there is none.
+    claims:  the values of CLAIMS, "" for one that is not there; None = there is neither.
     keyed:   the arguments have keys; False = they were taken in the seed's order, or there are none.
     """
 
-    __slots__ = ("args", "fields", "keyed", "message", "namespace", "structured", "word")
+    __slots__ = ("args", "claims", "fields", "keyed", "message", "namespace", "structured", "word")
 
     def __init__(self, word: str, args: bytes, namespace: str = "", structured: bool = False) -> None:
         self.word = word
@@ -77,8 +82,17 @@ class Line:
             _check_text(args)
         self.fields = dict([token.split(b"=", 1) for token in args.split() if b"=" in token])
         self.keyed = at >= 0 or not KEYS.isdisjoint(self.fields)
+        self.claims: tuple[str, str] | None = None
+        if (b"principal" in self.fields or b"auth_token" in self.fields) and word != "AUTH":
+            self._take_claims(args)
         if not self.keyed and word in POSITIONS:
             self._take_in_order(args.split())
+
+    def _take_claims(self, args: bytes) -> None:
+        principal, token = (self.fields.pop(key, b"").decode() for key in CLAIMS)
+        self.claims = principal, token
+        others = [token for token in args.split() if not token.startswith((b"principal=", b"auth_token="))]
+        self.args = b" ".join((*others, self.args[len(args) :])).strip()
 
     def _take_in_order(self, tokens: list[bytes]) -> None:
         names = POSITIONS[self.word]
@@ -88,7 +102,8 @@ class Line:
 
     def unknown(self) -> CommandFailed:
         """No such command, or not in this form."""
-        said = f"{self.word[:MAX_SAID]} {self.args[:MAX_SAID].decode('utf-8', 'replace')}".strip()
+        args = _TOKEN.sub(rb"\1***", self.args[:MAX_SAID]).decode("utf-8", "replace")
+        said = f"{self.word[:MAX_SAID]} {args}".strip()
         return refused(f"unknown_command command={quoted(said)}", Fault.UNSUPPORTED)
 
     def get(self, key: bytes) -> str:
@@ -101,6 +116,10 @@ class Line:
         if not value:
             raise refused(f"missing_{key.decode()} command={self.word}")
         return value.decode()
+
+
+_TOKEN = re.compile(rb"(token=)\S+")
+"""What is not said back, to nobody."""
 
 
 def _check_text(octets: bytes) -> None:

@@ -58,6 +58,10 @@ class GridSession(ServerSession):
         self._told: set[int] = set()
         self._gone = False
 
+    def known(self, principal: str) -> None:
+        """See ServerSession."""
+        self._principal = principal
+
     # -- what is asked
 
     def receive(self, data: bytes, now: float) -> list[Call]:

@@ -88,6 +88,8 @@ class PipeSession(ServerSession):
 
     def _asked(self, call: Call) -> list[Call]:
         command, aside = call.request.command, _aside(call)
+        if isinstance(aside, BrokerChange | Replication | PartitionLeader | PartitionRole | Election):
+            self.permit(None if isinstance(aside, Replication) else type(aside).__name__)
         if self._watched:
             self._roles.check(command, aside)
         match command, aside:
