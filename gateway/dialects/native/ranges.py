@@ -30,6 +30,8 @@ def out_of_range(value: msgspec.Struct) -> str | None:
     """A sentence on the first number beyond its limits in a command, or in a value that is part of one; None = none."""
     values, limits = _rules(type(value))
     for number, (name, low, high) in zip(values(value), limits, strict=False):
+        if number.__class__ is str:
+            continue  # a name, where an id could have been
         if number.__class__ is int:
             if not low <= number <= high:
                 return f"{name} is {number}, not {low}..{high}"
