@@ -23,7 +23,7 @@ SUCH_AS = (
 
 
 def server_endpoint(clock: IReactorTime, description: str) -> IStreamServerEndpoint:
-    """What to listen with.  Raises LookupError, with a sentence, for a socket we were not given; else as Twisted does."""
+    """What to listen with.  Raises LookupError, with a sentence, for a socket we were not given; else as Twisted."""
     try:
         return cast(IStreamServerEndpoint, endpoints.serverFromString(clock, description))
     except (LookupError, AttributeError) as error:
