@@ -223,8 +223,8 @@ class ServerSession:
 
     @property
     def quiet(self) -> bool:
-        """Whether time changes nothing for it, as long as it does not hear anything."""
-        return not self._frames.pending
+        """Whether time changes nothing for it, as long as it hears nothing.  A dialect that overrides `tick` says so."""
+        return type(self).tick is ServerSession.tick and not self._frames.pending
 
     def tick(self, now: float) -> None:
         """Time passes: what was started and not finished may be given up, and a dialect may say something."""

@@ -129,7 +129,7 @@ class CursusSession(ServerSession):
     @property
     def quiet(self) -> bool:
         """See ServerSession."""
-        return self.stream is None and super().quiet
+        return self.stream is None and not self._frames.pending
 
     def tick(self, now: float) -> None:
         """See ServerSession."""

@@ -73,6 +73,11 @@ class GridSession(ServerSession):
             self.terms.owner = b"connection %d since %d" % (self._number, now * 1_000_000)
         return super().receive(data, now)
 
+    @property
+    def quiet(self) -> bool:
+        """See ServerSession: what all of them share is told the time by whoever is heard next."""
+        return not self._frames.pending
+
     def tick(self, now: float) -> None:
         """See ServerSession."""
         self._repeats.pass_to(now)
