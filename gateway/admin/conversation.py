@@ -165,8 +165,7 @@ class Conversation:
             take_off()
             for loop in loops:
                 loop.stop()
-            if not self._lost:
-                self._show_all(watch.take())
+        self._show_all(watch.take())
 
     # -- the talk
 
