@@ -187,7 +187,7 @@ class Reading:
     async def _look(
         self, key: tuple[str, int], start: int, max_records: int, max_bytes: int, may_wait: bool, is_abreast: bool
     ) -> Found:
-        """What there is now.  Who may wait is content with what has come by itself, if that is abreast of the writers."""
+        """What there is now.  Who may wait is content with what came by itself, if that is abreast of the writers."""
         batches = self._tails.read(key, start, max_records, max_bytes) if is_abreast else None
         if batches or (batches is not None and may_wait):
             first, end = await self._bounds(key)
