@@ -210,9 +210,16 @@ def test_a_batch_ends_where_an_offset_is_left_out() -> None:
     found = k.batches([Read(offset, content, 7) for offset in (0, 1, 2, 5, 6, MAX_OFFSET)])
     assert [(batch.base, batch.count, batch.timestamp) for batch in found] == [
         (0, 3, 7000),
-        (5, 2, 7000),
-        (MAX_OFFSET, 1, 7000),
+        (5, 2, 7005),
+        (MAX_OFFSET, 1, 7807),
     ]
+
+
+def test_a_time_is_the_same_from_wherever_a_record_is_read_and_rises_within_its_millisecond() -> None:
+    messages = [Read(offset, k.write(Record(value=b"v")), 7) for offset in range(990, 1010)]
+    times = [time for batch in k.batches(messages) for _, time, _ in batch.rows()]
+    assert times == [*range(7990, 8000), *range(7000, 7010)]
+    assert [time for batch in k.batches(messages[5:]) for _, time, _ in batch.rows()] == times[5:]
 
 
 def test_messages_without_a_time_are_served_all_the_same() -> None:

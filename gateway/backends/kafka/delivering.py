@@ -35,7 +35,8 @@ Written = tuple[bytes | None, bytes | None, records.Headers, int]
 class Sending:
     """One batch on its way.  `report` is called in the thread that hears, once a record.
 
-    now: us since the epoch, for records without a time of their own.
+    now:  us since the epoch, for records without a time of their own.
+    time: the same, but that no other record from here has it or one of the next `count`: it makes their ids.
     """
 
     __slots__ = (
@@ -51,13 +52,17 @@ class Sending:
         "lost",
         "now",
         "partition",
+        "time",
     )
 
-    def __init__(self, kafka: str, partition: int, batch: RecordBatch, now: int, ended: list[Sending]) -> None:
+    def __init__(
+        self, kafka: str, partition: int, batch: RecordBatch, now: int, ended: list[Sending], time: int = 0
+    ) -> None:
         self.kafka = kafka
         self.partition = partition
         self.batch = batch
         self.now = now
+        self.time = time or now
         self.count = self.left = batch.count
         self.done: Deferred[tuple[int, int]] = Deferred()
         self.first = self.last = -1
@@ -90,10 +95,13 @@ class Sending:
         return CommandFailed(failure.fault, failure.detail + partly)
 
     def written(self) -> list[Written]:
-        """Its messages.  Raises CommandFailed(TOO_LARGE)."""
-        origin = self.batch.origin
+        """Its messages.  Raises CommandFailed(TOO_LARGE).
+
+        They are stamped as in any log: by that, records of Iggy without an id get one.
+        """
+        origin, encoding = self.batch.origin, self.batch.encoding
         found: list[Written] = []
-        for at, record in enumerate(self.batch.records()):
+        for at, record in enumerate(encoding.records(encoding.stamp(self.batch.body, 0, self.time))):
             if not at % SLICE:
                 time.sleep(0)
             content = records.write(record, origin)

@@ -225,7 +225,10 @@ class Groups:
         return used, members
 
     def _described(self, place: Place, claim: Claim, seen: list[Seen]) -> r.GroupDescription:
-        """With the members of this process as they are called here, the others by the coordinator's ids."""
+        """With the members of this process as they are called here, the others by the coordinator's ids.
+
+        Who has joined here and was never let in by Kafka is no member yet.
+        """
         here = list(self._roster.party((place.scope, claim.name)))
         wall, now = self._cluster.now(), self._cluster.reactor.seconds()
         members = [
@@ -233,6 +236,7 @@ class Groups:
                 member.name, member.assignment, wall - int((now - member.heard) * 1_000_000), member.session
             )
             for member in here
+            if member.generation
         ]
         known = {member.seat.kafka for member in here}
         for other in seen:

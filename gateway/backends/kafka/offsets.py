@@ -2,6 +2,7 @@
 
 While a group has members Kafka takes commits from them alone, of any partition.  So a commit that says no member goes
 through one that is here, its partition's owner if that is one; if all are elsewhere it is refused as NOT_OWNER.
+Kafka forgets no offsets of a topic that a member of the group reads: DeleteOffsets is UNSUPPORTED then.
 """
 
 from __future__ import annotations
@@ -140,7 +141,7 @@ class Offsets:
             raise CommandFailed(Fault.NOT_A_MEMBER, "only groups have members", member=command.member)
         generation = command.generation or 0
         member = self._membership.fenced(place, command.reader.name, offsets, command.member, generation)
-        done = self._membership.roster.commit(member, offsets, generation)
+        done = self._membership.roster.commit(member, place.kafka, offsets, generation)
         self._cluster.expire(done, _unknown)
         return done
 
@@ -148,7 +149,7 @@ class Offsets:
         """A commit by nobody in particular."""
         deadline = self._cluster.reactor.seconds() + self._cluster.seconds
         while (member := self._speaker(place, reader, offsets)) is not None:
-            done = self._membership.roster.commit(member, offsets, None)
+            done = self._membership.roster.commit(member, place.kafka, offsets, None)
             self._cluster.expire(done, _unknown)
             try:
                 return await done
@@ -164,7 +165,7 @@ class Offsets:
     def _speaker(self, place: Place, reader: q.Reader, offsets: dict[int, int]) -> Here | None:
         if not isinstance(reader, q.Group):
             return None
-        return self._membership.roster.party((place.scope, self._name(place, reader))).speaker(list(offsets))
+        return self._membership.roster.speaker(place, self._name(place, reader), list(offsets))
 
     async def _outside(self, group: str, topic: str, offsets: dict[int, int]) -> bool:
         """A commit by no member.  False: the group has members."""

@@ -73,11 +73,15 @@ class Told(Protocol):
 
 
 class _Commit:
-    """generation: the one that the commit is for; None = any.  done: called already once nobody waits any more."""
+    """topic: Kafka's name.  generation: the one that the commit is for; None = any.
 
-    __slots__ = ("done", "generation", "offsets")
+    done: called already once nobody waits any more.
+    """
 
-    def __init__(self, offsets: Mapping[int, int], generation: int | None, done: Deferred[None]) -> None:
+    __slots__ = ("done", "generation", "offsets", "topic")
+
+    def __init__(self, topic: str, offsets: Mapping[int, int], generation: int | None, done: Deferred[None]) -> None:
+        self.topic = topic
         self.offsets = offsets
         self.generation = generation
         self.done = done
@@ -160,7 +164,9 @@ class Seat:
 
     def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         consumer.assign([])
-        self._generation = max(generation_in(consumer.consumer_group_metadata()), self._generation + 1)
+        said = generation_in(consumer.consumer_group_metadata())
+        # one that joins again where nothing has changed is in the same generation as all the others
+        self._generation = said if said >= max(1, self._generation) else self._generation + 1
         self._settled = True
         self.kafka = consumer.memberid() or ""
         own = tuple(sorted(at.partition for at in partitions if at.topic == self._topic))
@@ -208,14 +214,17 @@ class Seat:
             self._commits.popleft()
         while self._commits and (not self._sent or self._sent[0].generation == self._commits[0].generation):
             self._sent.append(self._commits.popleft())
-        merged = {partition: offset for commit in self._sent for partition, offset in commit.offsets.items()}
-        if not merged:
-            return
+        merged = {(each.topic, at): offset for each in self._sent for at, offset in each.offsets.items()}
+        if not merged:  # nothing waits, or nothing is said
+            return self._sent_all(None)
         try:
-            consumer.commit(offsets=[TopicPartition(self._topic, *at) for at in merged.items()], asynchronous=True)
+            consumer.commit(offsets=[TopicPartition(*at, to) for at, to in merged.items()], asynchronous=True)
         except KafkaException as error:
-            sent, self._sent = self._sent, []
-            self._fire(sent, failed(error))
+            self._sent_all(failed(error))
+
+    def _sent_all(self, failure: CommandFailed | None) -> None:
+        sent, self._sent = self._sent, []
+        self._fire(sent, failure)
 
     def _is_current(self, generation: int) -> bool:
         return self._settled and generation == self._generation
@@ -253,13 +262,14 @@ class Polling:
 
         self._order(take)
 
-    def commit(self, seat: Seat, offsets: Mapping[int, int], generation: int | None) -> Deferred[None]:
-        """Commit as a member.  Fails with STALE_GENERATION if that is not the one that the place is in any more.
+    def commit(self, seat: Seat, topic: str, offsets: Mapping[int, int], generation: int | None) -> Deferred[None]:
+        """Commit as a member, for any topic.
 
-        A place that was left fails it with NOT_A_MEMBER.  It may wait for as long as the group does not settle.
+        Fails with STALE_GENERATION if that is not the one that the place is in any more.  A place that was left fails
+        it with NOT_A_MEMBER.  It may wait for as long as the group does not settle.
         """
         done: Deferred[None] = Deferred()
-        commit = _Commit(offsets, generation, done)
+        commit = _Commit(topic, offsets, generation, done)
         self._order(lambda: seat.commit(commit))
         return done
 

@@ -35,7 +35,7 @@ class Producing:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._sender = Sender(cluster)
-        self._sequencing = Sequencing(cluster, self._sender.send)
+        self._sequencing = Sequencing(cluster, self._sender.send, self._sender.end)
         self._turns: dict[str, int] = {}
         self._finding: dict[q.Topic, list[Deferred[None]]] = {}
         self._pending: dict[Session, int] = {}

@@ -99,6 +99,18 @@ class Roster:
             for member in party:
                 yield key, self._places[key], member
 
+    def speaker(self, place: Place, name: str, partitions: list[int]) -> Here | None:
+        """Who commits for somebody that is no member: see Party.speaker.
+
+        Kafka's group is that of all topics of the namespace, so one who reads another topic of it will do.
+        """
+        own = self.party((place.scope, name)).speaker(partitions)
+        if own is not None:
+            return own
+        others = (key for key in list(self._parties) if key[1] == name and key[0] != place.scope)
+        found = (self.party(key).speaker([]) for key in others if self._places[key].namespace_id == place.namespace_id)
+        return next((member for member in found if member is not None), None)
+
     def of_session(self, session: Session) -> Iterator[tuple[Key, Place, Here]]:
         """The members that live with a connection."""
         for key in list(self._sessions.get(session.id, ())):
@@ -124,9 +136,9 @@ class Roster:
             self._sessions.setdefault(session.id, set()).add(key)
         return member
 
-    def commit(self, member: Here, offsets: dict[int, int], generation: int | None) -> Deferred[None]:
+    def commit(self, member: Here, topic: str, offsets: dict[int, int], generation: int | None) -> Deferred[None]:
         """See Polling.commit; its deadline is the caller's."""
-        return self._polling.commit(member.seat, offsets, generation)
+        return self._polling.commit(member.seat, topic, offsets, generation)
 
     def drop(self, key: Key, *members: Here) -> Deferred[None]:
         """They are members no more.  Fires when Kafka knows, or had long enough to."""

@@ -76,7 +76,7 @@ class Sender:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._queue: queue.SimpleQueue[Sending | str | None] = queue.SimpleQueue()
-        self._records = self._bytes = 0
+        self._records = self._bytes = self._time = 0
         self._ended: list[Sending] = []
         self._broken: list[tuple[Sending, int, KafkaError]] = []
         self._producer: Producer | None = None
@@ -108,7 +108,10 @@ class Sender:
             raise CommandFailed(Fault.BUSY, f"{self._records} records wait for Kafka")
         self._records += batch.count
         self._bytes += length
-        sending = Sending(kafka, partition, batch, self._cluster.now(), self._ended)
+        now = self._cluster.now()
+        self._time = max(now, self._time)
+        sending = Sending(kafka, partition, batch, now, self._ended, self._time)
+        self._time += batch.count
         self._queue.put(sending)
         return sending.done
 

@@ -58,11 +58,17 @@ class Line:
 
 
 class Sequencing:
-    """send: appends a batch as it is; the offsets of its first and last record."""
+    """send: appends a batch as it is; the offsets of its first and last record.
 
-    def __init__(self, cluster: Cluster, send: Send) -> None:
+    end: how far a partition is known to be written.
+    """
+
+    def __init__(
+        self, cluster: Cluster, send: Send, end: Callable[[str, int], int] = lambda kafka, partition: 0
+    ) -> None:
         self._cluster = cluster
         self._send = send
+        self._end = end
         self._asking = Readers(cluster, "read_uncommitted")
         self._lines: dict[tuple[str, int], Line] = {}
 
@@ -117,7 +123,7 @@ class Sequencing:
     async def _write(self, kafka: str, partition: int, line: Line, group: list[Waiting]) -> None:
         is_sure = True
         known = await self._known(kafka, partition, line)
-        end = line.end
+        end = max(line.end, self._end(kafka, partition))
         sent = [self._append(kafka, partition, line, known, batch) for batch, _ in group]
         for (batch, done), answer in zip(group, sent, strict=True):
             reply = Published(partition, end, end - 1, duplicate=True) if answer is None else await _outcome(answer)
