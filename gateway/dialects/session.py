@@ -223,7 +223,7 @@ class ServerSession:
 
     @property
     def quiet(self) -> bool:
-        """Whether time changes nothing for it, as long as it hears nothing.  A dialect that overrides `tick` says so."""
+        """Whether time changes nothing for it, as long as it hears nothing.  Who overrides `tick` says it, too."""
         return type(self).tick is ServerSession.tick and not self._frames.pending
 
     def tick(self, now: float) -> None:
