@@ -10,17 +10,15 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from twisted.internet.defer import Deferred, gatherResults, maybeDeferred
-from twisted.internet.epollreactor import EPollReactor
-from twisted.internet.threads import blockingCallFromThread
 
 from gateway.backends.kafka import roster
 from gateway.backends.kafka.backend import KafkaBackend
@@ -31,11 +29,10 @@ from gateway.core import replies as r
 from gateway.core.faults import CommandFailed, Fault
 from gateway.core.records import registry
 from system.kafka import Broker, class_path, kafka, require
+from system.loops import Loop
 from system.processes import until
 
 __all__ = ["kafka"]
-
-T = TypeVar("T")
 
 TESTS = Path(__file__).parents[1]
 
@@ -45,26 +42,6 @@ PATIENCE = 20.0
 """Seconds for a group to settle: a place hears of a new member within 1 s, of a dead process after 6."""
 
 _names = itertools.count()
-
-
-class Loop:
-    """A reactor of our own, in a thread: the tests' clients are on the other side of it."""
-
-    def __init__(self) -> None:
-        self.reactor = EPollReactor()
-        self._thread = threading.Thread(target=self.reactor.run, args=(False,), daemon=True)
-
-    def __enter__(self) -> Loop:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *of: object) -> None:
-        self.reactor.callFromThread(self.reactor.stop)
-        self._thread.join(PATIENCE)
-
-    def call(self, work: Callable[..., Deferred[T] | T], *args: object) -> T:
-        """What it comes to, in the reactor."""
-        return blockingCallFromThread(self.reactor, lambda: maybeDeferred(work, *args))  # type: ignore[no-any-return]
 
 
 class Gateway:

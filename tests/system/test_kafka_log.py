@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 import pytest
@@ -18,7 +18,6 @@ from twisted.internet.defer import Deferred, DeferredList, maybeDeferred
 from twisted.internet.epollreactor import EPollReactor
 from twisted.internet.interfaces import IPushProducer
 from twisted.internet.task import LoopingCall
-from twisted.internet.threads import blockingCallFromThread
 from zope.interface import implementer
 
 from gateway.backends.interface import IFollower
@@ -36,35 +35,14 @@ from gateway.core.deciding import partitioner
 from gateway.core.faults import CommandFailed, Fault
 from gateway.core.records import Header, HeaderKind, Record, RecordBatch, canonical, registry
 from system.kafka import Broker, kafka
+from system.loops import Loop
 
 __all__ = ["kafka"]
-
-T = TypeVar("T")
 
 PATIENCE = 20.0
 """Seconds for what takes a moment."""
 
 _names = itertools.count()
-
-
-class Loop:
-    """A reactor of our own, in a thread: the tests' clients are on the other side of it."""
-
-    def __init__(self) -> None:
-        self.reactor = EPollReactor()
-        self._thread = threading.Thread(target=self.reactor.run, args=(False,), daemon=True)
-
-    def __enter__(self) -> Loop:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *of: object) -> None:
-        self.reactor.callFromThread(self.reactor.stop)
-        self._thread.join(PATIENCE)
-
-    def call(self, work: Callable[..., Deferred[T] | T], *args: object) -> T:
-        """What it comes to, in the reactor."""
-        return blockingCallFromThread(self.reactor, lambda: maybeDeferred(work, *args))  # type: ignore[no-any-return]
 
 
 class Gateway:

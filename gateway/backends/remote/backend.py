@@ -69,7 +69,8 @@ class RemoteBackend:
 
     def execute(self, command: q.Command, session: Session) -> Reply | Deferred[Reply]:
         """See IBackend."""
-        return self._carry_out(command, session)
+        verb = self._verbs.get(type(command))
+        return self._ask(command, session) if verb is None else verb(command, session)
 
     def follow(
         self, command: q.Follow, session: Session, follower: IFollower
