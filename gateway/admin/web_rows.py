@@ -72,18 +72,6 @@ class ListenerShown(msgspec.Struct, frozen=True):
     out_rate: float | None
 
 
-class SessionShown(msgspec.Struct, frozen=True):
-    """One connection."""
-
-    id: int
-    dialect: str
-    listener: str
-    peer: str
-    principal: str | None
-    opened: int
-    running: int
-
-
 class LossShown(msgspec.Struct, frozen=True, rename={"origin": "from"}):
     """A field that was changed or dropped between two dialects so many times."""
 
@@ -140,7 +128,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     delay: float
     stored: Stored
     listeners: list[ListenerShown]
-    sessions: Shown[SessionShown]
+    sessions: Shown[SessionRow]
     losses: Shown[LossShown]
     faults: list[FaultShown]
 
@@ -194,15 +182,11 @@ def listener_shown(row: ListenerRow, before: Counted | None, seconds: float) -> 
     return ListenerShown(*place, row.connections, now[0], *map(sum, sums), *rates)
 
 
-def sessions_shown(rows: Sequence[SessionRow]) -> Shown[SessionShown]:
+def sessions_shown(rows: Sequence[SessionRow]) -> Shown[SessionRow]:
     """The newest first."""
     shown = [
-        SessionShown(
-            *(each.id, each.dialect, each.listener, each.peer),
-            None if each.principal is None else plain(each.principal),
-            *(each.opened, each.running),
-        )
-        for each in reversed(rows[-SHOWN:])
+        msgspec.structs.replace(row, principal=None if row.principal is None else plain(row.principal))
+        for row in reversed(rows[-SHOWN:])
     ]
     return Shown(shown, len(rows))
 

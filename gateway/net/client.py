@@ -144,9 +144,11 @@ class Peer(Protocol):
         answers = self._session.receive(data)
         garbled = answers[-1][1] if answers and self._session.closing else None
         self._bursts.begin()
-        for request, outcome in answers:
-            self._answered(cast(int, request.tag), _unknown(outcome) if outcome is garbled else outcome)
-        self._bursts.end()
+        try:
+            for request, outcome in answers:
+                self._answered(cast(int, request.tag), _unknown(outcome) if outcome is garbled else outcome)
+        finally:  # else nothing would be written any more, to anybody
+            self._bursts.end()
         if self._session.closing:
             self.abort()
 

@@ -21,9 +21,6 @@ from gateway.net.vitals import Vitals
 if TYPE_CHECKING:
     from gateway.net.server import Connection
 
-MAX_RUNNING = 1024
-"""Commands of one connection that the backend has at a time."""
-
 SWEEP_SECONDS = 1.0
 """How often connections look at their deadlines: one timer for all of them."""
 

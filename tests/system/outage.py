@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 import threading
 import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from gateway.core import commands as q
@@ -205,3 +207,13 @@ def refusal(outcome: Outcome, expected: type) -> str | None:
         return None
     assert isinstance(outcome, Exception), outcome
     return str(outcome)
+
+
+@contextmanager
+def running(clients: Mapping[Client, str]) -> Iterator[Mapping[Client, str]]:
+    """Clients that ask all the time, each with its dialect."""
+    for client in clients:
+        client.start()
+    yield clients
+    for client in clients:
+        client.finish()

@@ -10,8 +10,8 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -19,7 +19,7 @@ import pytest
 from system import processes
 from system.kafka import Broker, require
 from system.ledger import Ledger, stored
-from system.outage import Client, CursusWriter, LineWriter, SpokenReader, SpokenWriter
+from system.outage import Client, CursusWriter, LineWriter, SpokenReader, SpokenWriter, running
 from system.peers import TIMEOUT, Frames
 from system.processes import COMMAND, GatewayProcess, until
 
@@ -52,8 +52,7 @@ def room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "MEMORY", 16 << 30)
 
 
-@contextmanager
-def asking(gateway: GatewayProcess, ledger: Ledger) -> Iterator[dict[Client, str]]:
+def asking(gateway: GatewayProcess, ledger: Ledger) -> AbstractContextManager[Mapping[Client, str]]:
     """Clients that ask all the time, each with its dialect."""
     ports = gateway.ports
     clients: dict[Client, str] = {
@@ -63,11 +62,7 @@ def asking(gateway: GatewayProcess, ledger: Ledger) -> Iterator[dict[Client, str
         SpokenWriter("iggy", "i", ports["iggy"], ledger): "iggy",
         SpokenReader("native", "r", ports["native"]): "native",
     }
-    for client in clients:
-        client.start()
-    yield clients
-    for client in clients:
-        client.finish()
+    return running(clients)
 
 
 def freeze(broker: Broker) -> Callable[[], None]:
@@ -107,7 +102,7 @@ def test_a_kafka_that_is_gone_costs_answers_and_no_connection_and_no_record(
             check_gaps(tmp_path, gateway)
 
 
-def check_answers(clients: dict[Client, str], returned: float, is_long: bool) -> None:
+def check_answers(clients: Mapping[Client, str], returned: float, is_long: bool) -> None:
     """Each was answered in time, if refused then in its own dialect's words, and went on soon.
 
     is_long: none can have been answered but with a refusal.

@@ -12,8 +12,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -27,7 +27,7 @@ from gateway.dialects import load
 from system.iggy_processes import APACHE, LATEST, IggyGateway
 from system.ledger import Ledger, stored
 from system.members import Book, FrameMember, LineMember
-from system.outage import Client, CursusWriter, LineWriter, SpokenReader, SpokenWriter, connected
+from system.outage import Client, CursusWriter, LineWriter, SpokenReader, SpokenWriter, connected, running
 from system.peers import TIMEOUT, Frames
 from system.processes import COMMAND, GatewayProcess, until
 from system.proxied import MaybeProxied, remote
@@ -66,8 +66,7 @@ TOO_LATE = CUT_OFF | {"cursus": "ERROR: timeout ", "pipe": "ERR|REPLICATION_TIME
 """How each says that there was no answer in time."""
 
 
-@contextmanager
-def asking(gateway: GatewayProcess, ledger: Ledger) -> Iterator[dict[Client, str]]:
+def asking(gateway: GatewayProcess, ledger: Ledger) -> AbstractContextManager[Mapping[Client, str]]:
     """Clients of all dialects, each with the name of its own, that ask all the time."""
     ports = gateway.ports
     clients: dict[Client, str] = {
@@ -79,11 +78,7 @@ def asking(gateway: GatewayProcess, ledger: Ledger) -> Iterator[dict[Client, str
         SpokenWriter("iggy", "i", ports["iggy"], ledger): "iggy",
         SpokenReader("native", "r", ports["native"]): "native",
     }
-    for client in clients:
-        client.start()
-    yield clients
-    for client in clients:
-        client.finish()
+    return running(clients)
 
 
 def probed(directory: Path) -> MaybeProxied:
@@ -106,7 +101,7 @@ def check_gaps(directory: Path, gateway: MaybeProxied) -> None:
     assert (seen["longest"] < LONGEST_GAP, seen["busiest"] < BUSIEST) == (True, True), seen
 
 
-def check_answers(clients: dict[Client, str], refusals: dict[str, str]) -> None:
+def check_answers(clients: Mapping[Client, str], refusals: dict[str, str]) -> None:
     """Each was answered in time, and refused in its own dialect's words.
 
     refusals: dialect -> how one of them begins at least; all begin as such or as what was cut off.
@@ -161,7 +156,7 @@ def test_an_upstream_that_is_silent_costs_answers_and_no_connection_and_no_recor
         check_gaps(tmp_path, gateway)
 
 
-def check_return(clients: dict[Client, str]) -> None:
+def check_return(clients: Mapping[Client, str]) -> None:
     """From now on each is answered soon."""
     now = time.monotonic()
     until(lambda: all(client.went_on(now) <= RETURN_SECONDS for client in clients), TIMEOUT, "all go on in time")
