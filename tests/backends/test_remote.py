@@ -1291,9 +1291,9 @@ def test_settings_of_the_dialect_stand_in_brackets(made: Any) -> None:
 @pytest.mark.parametrize(
     ("argument", "sentence"),
     [
-        ("", "remote wants remote:DIALECT=ENDPOINT"),
-        ("cursus", "remote wants remote:DIALECT=ENDPOINT"),
-        ("cursus=", "remote wants remote:DIALECT=ENDPOINT"),
+        ("", "DIALECT=ENDPOINT is wanted"),
+        ("cursus", "DIALECT=ENDPOINT is wanted"),
+        ("cursus=", "DIALECT=ENDPOINT is wanted"),
         ("gopher=tcp:127.0.0.1:70", "there is no dialect 'gopher'; there are cursus, grid"),
         ("cursus=nowhere", "'nowhere' is no client endpoint such as tcp:127.0.0.1:9000"),
         ("cursus=carrier:pigeon", "'carrier:pigeon' is no client endpoint"),

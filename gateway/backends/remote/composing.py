@@ -116,12 +116,20 @@ def _created_if_absent(command: q.CreateTopic, ask: Ask) -> Awaitable[Reply] | N
 
 
 async def _made(command: q.CreateTopic, ask: Ask) -> Reply:
+    """There was none; a server that only makes what is new refuses if somebody else was quicker."""
     try:
         return await ask(changed(command, if_exists=q.IfExists.GROW))
     except CommandFailed as failure:
-        if failure.fault is not Fault.UNSUPPORTED or command.if_exists is q.IfExists.KEEP:
+        if failure.fault is not Fault.UNSUPPORTED:
             raise
+    if command.if_exists is q.IfExists.FAIL:
         return await ask(changed(command, if_exists=q.IfExists.KEEP))
+    try:
+        return await ask(changed(command, if_exists=q.IfExists.FAIL))
+    except CommandFailed as failure:
+        if failure.fault is not Fault.TOPIC_EXISTS:
+            raise
+    return await ask(q.DescribeTopic(command.topic))
 
 
 def _listed(command: q.DescribeTopic, ask: Ask) -> Awaitable[Reply] | None:

@@ -1,0 +1,165 @@
+"""A connection to a server on a plain blocking socket, of any dialect: what Spark's workers ask through."""
+
+from __future__ import annotations
+
+import itertools
+import socket
+import ssl
+from collections.abc import Iterable
+from typing import Self, TypeVar
+
+from gateway.core.commands import Command, Ping, Session
+from gateway.core.faults import CommandFailed, Fault
+from gateway.core.records import RecordBatch, registry
+from gateway.core.replies import Answer, Outcome, Reply
+from gateway.dialects import ClientSession, Request, load, names
+from gateway.pipeline.places import Place
+
+_READ = 1 << 20
+
+R = TypeVar("R", bound=Answer)
+
+
+class Connection:
+    """One connection, logged in.  Of no use any more after UNAVAILABLE or TIMEOUT.
+
+    Raises CommandFailed: UNAVAILABLE where nobody answers, BAD_CREDENTIALS, UNSUPPORTED for a server of another
+    version.
+    """
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        spoken = place.spoken
+        encodings = registry(encoding for name in names() for encoding in load(name).encodings)
+        terms = spoken.dialect.open(spoken.settings, encodings).terms("")
+        self._session = ClientSession(spoken.dialect, terms)
+        self._answered: dict[object, Outcome] = {}
+        self._tags = itertools.count(1)
+        self._turns: dict[object, int] = {}
+        self._socket = self._dial()
+        try:
+            self._greet()
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Hang up."""
+        self._socket.close()
+
+    # -- one command after the other
+
+    def ask(self, command: Command, kind: type[R]) -> R:
+        """The reply that the command names, which is of this kind; composed of several requests if need be.
+
+        Raises CommandFailed.
+        """
+        reply = self._carry_out(command)
+        assert isinstance(reply, kind), f"{type(reply).__name__} instead of {kind.__name__}"
+        return reply
+
+    def _carry_out(self, command: Command) -> Reply:
+        try:
+            outcome = self.answer(self.send(command))
+        except CommandFailed as failure:
+            outcome = failure
+        if isinstance(outcome, CommandFailed):
+            if outcome.fault is not Fault.UNSUPPORTED:
+                raise outcome
+            return self._compose(command, outcome)
+        return outcome
+
+    def _compose(self, command: Command, failure: CommandFailed) -> Reply:
+        """Nothing that is awaited here ever waits, so the first step is the last."""
+        from gateway.backends.remote.composing import Ask, compose  # only where a wire lacks words
+
+        upstream = self.place.spoken.dialect.upstream
+        assert upstream is not None, "what a place speaks can be asked"
+        asking = Ask(lambda step, _: self._carry_out(step), Session(0), self._turns)  # type: ignore[arg-type]
+        steps = compose(command, asking, upstream, failure)
+        try:
+            steps.send(None)
+        except StopIteration as done:
+            reply: Reply = done.value
+            return reply
+        raise AssertionError("it waited")
+
+    # -- several at once
+
+    def send(self, command: Command, context: object = None) -> int:
+        """Ask, and do not wait.  Returns the tag to `answer` by.  Raises CommandFailed for what cannot be said."""
+        tag = next(self._tags)
+        self._session.ask(Request(command, tag, context))
+        self._flush()
+        return tag
+
+    def answer(self, tag: int) -> Outcome:
+        """What was answered to that; waits for it.  Raises CommandFailed where no answer can come any more."""
+        while tag not in self._answered:
+            for request, outcome in self._session.receive(self._some()):
+                assert not isinstance(outcome, RecordBatch), "nothing was followed"
+                self._answered[request.tag] = outcome
+        return self._answered.pop(tag)
+
+    def answers(self, tags: Iterable[int]) -> list[Outcome]:
+        """The same for several."""
+        return [self.answer(tag) for tag in tags]
+
+    # -- the socket
+
+    def _dial(self) -> socket.socket:
+        host, port = self.place.address
+        try:
+            sock = socket.create_connection((host, port), self.place.seconds)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if self.place.tls:
+                context = ssl.create_default_context(cafile=self.place.ca_file or None)
+                sock = context.wrap_socket(sock, server_hostname=host)
+        except OSError as error:
+            raise self._lost(error) from error
+        return sock
+
+    def _greet(self) -> None:
+        upstream = self.place.spoken.dialect.upstream
+        if upstream is not None and upstream.hello is not None:
+            hello = upstream.hello(self._session.terms)
+            self._session.ask(hello)
+            self._flush()
+            self._heed(self._answer_to(hello))
+        login = self.place.login
+        if login is not None:
+            self._heed(self.answer(self.send(login)))
+
+    def _answer_to(self, hello: Request) -> Outcome:
+        assert isinstance(hello.tag, int) and isinstance(hello.command, Ping), "it is a greeting"
+        return self.answer(hello.tag)
+
+    def _heed(self, outcome: Outcome) -> None:
+        if isinstance(outcome, CommandFailed):
+            raise outcome
+
+    def _flush(self) -> None:
+        try:
+            self._socket.sendall(self._session.take())
+        except OSError as error:
+            raise self._lost(error) from error
+
+    def _some(self) -> bytes:
+        try:
+            octets = self._socket.recv(_READ)
+        except OSError as error:
+            raise self._lost(error) from error
+        if not octets:
+            raise self._lost(EOFError("it hung up"))
+        return octets
+
+    def _lost(self, error: Exception) -> CommandFailed:
+        if isinstance(error, TimeoutError):
+            return CommandFailed(Fault.TIMEOUT, f"{self.place.endpoint} did not answer within {self.place.seconds:g} s")
+        return CommandFailed(Fault.UNAVAILABLE, f"{self.place.endpoint}: {error}")
