@@ -1,0 +1,206 @@
+"""`gateway conformance list`, `server`, `client` and `pair`: their options, and what they print."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, TypeVar, cast
+
+import click
+import msgspec
+from twisted.internet.defer import Deferred
+from twisted.internet.endpoints import clientFromString
+from twisted.internet.interfaces import IReactorCore, IReactorTime
+from twisted.python.failure import Failure
+
+from gateway import dialects
+from gateway.backends.wall import microseconds
+from gateway.conformance import cases as scripts
+from gateway.conformance.cases import Case
+from gateway.conformance.playing import WAYS, Way
+from gateway.conformance.results import Result, Run
+from gateway.conformance.servers import Judge, Subject
+from gateway.conformance.vectors import BadCase
+from gateway.core.commands import Authenticate
+from gateway.dialects import Dialect
+from gateway.dialects.spelling import spoken_at
+
+COLORS = {"PASS": "green", "LENIENT": "cyan", "INFO": "blue", "UNIMPLEMENTED": "yellow", "FAIL": "red", "ERROR": "red"}
+
+T = TypeVar("T")
+
+
+class Unreachable(Exception):
+    """Nobody answers there."""
+
+
+def main(argv: list[str]) -> int:
+    """`gateway conformance ...`.  0 = all MUST pass, 1 = some failed, 2 = asked wrongly, 3 = no connection."""
+    try:
+        return int(conformance.main(argv, prog_name="gateway conformance", standalone_mode=False) or 0)
+    except click.ClickException as wrong:
+        wrong.show()
+        return 2
+    except (BadCase, OSError) as wrong:
+        click.echo(f"gateway conformance: {wrong}", err=True)
+        return 2
+    except Unreachable as failure:
+        click.echo(f"gateway conformance: {failure}", err=True)
+        return 3
+    except click.Abort:
+        click.echo("interrupted", err=True)
+        return 1
+
+
+@click.group(help="Judge a client or a server of a dialect, byte by byte.")
+def conformance() -> None:
+    """Cases are data beside the dialects; see gateway.conformance.cases."""
+
+
+_DIALECT = click.Choice([name for name in dialects.names() if name != "native"])
+
+
+# -- list
+
+
+@conformance.command("list", help="The cases there are.")
+@click.option("--dialect", "names", type=_DIALECT, multiple=True, help="Only of this one; may be repeated.")
+@click.option("--json", "as_json", is_flag=True, help="All of them, with their steps, as JSON.")
+def list_(names: tuple[str, ...], as_json: bool) -> None:
+    """By dialect and id."""
+    found = [case for name in names or _DIALECT.choices for case in scripts.load(str(name))]
+    if as_json:
+        click.echo(json.dumps([_said(case) for case in found], indent=2))
+        return
+    for case in found:
+        click.echo(f"{case.id:14} {case.level:6} {case.role:6} {case.name}")
+
+
+def _said(case: Case) -> dict[str, object]:
+    """A case as JSON; bytes are hex."""
+    plain: dict[str, object] = msgspec.to_builtins(case, enc_hook=repr, builtin_types=(bytes,))
+    return cast(dict[str, object], json.loads(json.dumps(plain, default=lambda octets: octets.hex(" "))))
+
+
+# -- server
+
+
+def _choosing(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options by which cases are chosen, for both roles."""
+    for option in (
+        click.option("--dialect", "name", type=_DIALECT, required=True),
+        click.option("--case", "ids", multiple=True, metavar="ID", help="Only this one; may be repeated."),
+        click.option("--level", type=click.Choice(["MUST", "SHOULD", "MAY"]), help="Only of this level and above."),
+        click.option("--slow", is_flag=True, help="Those that take seconds, too."),
+        click.option("--setting", "settings", multiple=True, metavar="NAME=VALUE", help="Of the listener, as it is."),
+    ):
+        command = option(command)
+    return command
+
+
+@conformance.command(help="Play a client against a server.")
+@_choosing
+@click.option("--connect", "endpoint", required=True, metavar="ENDPOINT", help="Where it is: tcp:HOST:PORT.")
+@click.option("--user", default="", help="Who makes what has to be there before.")
+@click.option("--password", default="", envvar="GATEWAY_PASSWORD", help="Of that user; or GATEWAY_PASSWORD.")
+@click.option("--agent", default="", help="What to call the server in reports.")
+@click.option("--way", "ways", type=click.Choice(WAYS), multiple=True, help="Only cut like this; may be repeated.")
+def server(
+    name: str,
+    ids: tuple[str, ...],
+    level: str | None,
+    slow: bool,
+    settings: tuple[str, ...],
+    endpoint: str,
+    user: str,
+    password: str,
+    agent: str,
+    ways: tuple[Way, ...],
+) -> int:
+    """Runs the reactor until all is judged."""
+    from twisted.internet import reactor
+
+    chosen = choose(scripts.load(name), "server", ids, level)
+    subject = _subject(name, settings, endpoint, user, password)
+    judge = Judge(subject, ways=ways or WAYS, slow=slow, told=tell)
+    began, started = microseconds(), time.monotonic()
+    results = finished(cast(IReactorCore, reactor), judge.judge(chosen))
+    run = Run(
+        dialect=name,
+        role="server",
+        agent=agent or endpoint,
+        began=began,
+        seconds=time.monotonic() - started,
+        results=tuple(results),
+    )
+    return conclude(run)
+
+
+def _subject(name: str, settings: Sequence[str], endpoint: str, user: str, password: str) -> Subject:
+    from twisted.internet import reactor
+
+    try:
+        spoken = spoken_at(f"{name}[{','.join(settings)}]={endpoint}" if settings else f"{name}={endpoint}")
+        dialed = clientFromString(reactor, spoken.endpoint)
+    except (ValueError, TypeError) as wrong:
+        raise click.UsageError(str(wrong)) from wrong
+    login = Authenticate("plain", user, password) if user else _development(spoken.dialect)
+    return Subject(spoken.dialect, dialed, endpoint, cast(IReactorTime, reactor), spoken.settings, login)
+
+
+def _development(dialect: Dialect) -> Authenticate | None:
+    if dialect.development is None or dialect.upstream is None or not dialect.upstream.login:
+        return None
+    return Authenticate("plain", *dialect.development)
+
+
+# -- both roles
+
+
+def choose(cases: Sequence[Case], role: scripts.Role, ids: Sequence[str], level: str | None) -> list[Case]:
+    """The cases that are meant.  Raises click.UsageError for an id that there is not."""
+    of_role = [case for case in cases if case.role == role]
+    if unknown := set(ids) - {case.id for case in of_role}:
+        raise click.UsageError(f"no {role} case is called {', '.join(sorted(unknown))}")
+    levels = {None: ("MUST", "SHOULD", "MAY"), "MAY": ("MUST", "SHOULD", "MAY"), "SHOULD": ("MUST", "SHOULD")}
+    wanted = levels.get(level, ("MUST",))
+    return [case for case in of_role if (not ids or case.id in ids) and case.level in wanted]
+
+
+def tell(result: Result) -> None:
+    """A line for a case; more for one that went wrong."""
+    click.echo(f"{click.style(f'{result.verdict:13}', COLORS[result.verdict])} {result.case.id:12} {result.case.name}")
+    ruling = result.ruling
+    if ruling is not None and result.verdict not in ("PASS", "INFO"):
+        where = f"step {ruling.step + 1}, " if ruling.step >= 0 else ""
+        byte = f", byte {ruling.at}: {ruling.wanted} was wanted" if ruling.at >= 0 else ""
+        click.echo(f"{'':13} {where}{ruling.way}: {ruling.why}{byte}")
+
+
+def conclude(run: Run) -> int:
+    """The last line, and the exit code.  Raises Unreachable where not one case found anybody."""
+    if run.results and all(each.verdict in ("ERROR", "INFO") for each in run.results):
+        errors = [each.why for each in run.results if each.verdict == "ERROR"]
+        if errors and all("UNAVAILABLE" in why for why in errors):
+            raise Unreachable(errors[0])
+    counted = ", ".join(f"{count} {verdict}" for verdict, count in run.counts().items())
+    click.echo(f"{run.dialect} {run.role}: {counted} in {run.seconds:.1f} s")
+    return 1 if run.failed else 0
+
+
+def finished(reactor: IReactorCore, work: Coroutine[Deferred[Any], Any, T]) -> T:
+    """Run the reactor until the work is done; what it came to.  Raises what it raised."""
+    outcome: list[T | Failure] = []
+
+    def begin() -> None:
+        done = Deferred.fromCoroutine(work).addBoth(outcome.append)
+        done.addBoth(lambda _: reactor.stop())
+
+    reactor.callWhenRunning(begin)
+    reactor.run()
+    if not outcome:
+        raise click.Abort
+    if isinstance(outcome[0], Failure):
+        outcome[0].raiseException()
+    return outcome[0]

@@ -1,0 +1,289 @@
+"""Bytes with blanks: what a case sends, and what it wants to see.
+
+A form, as a case file has it, is one of
+
+    "0000000f 'CREATE' ..*4 {id:4}"    octets: hex, text in single quotes, `..` = any byte, `..*N` = any N,
+                                       `{name:N}` = N bytes that are kept under a name; spaces end fields
+    { text = "OK offset={n:int}\\n" }   text: `{name:int}` = a number, `{name:word}` = up to white space or a comma,
+                                       `{name:rest}` = up to what comes behind; any other brace is itself
+    { frame = "LIST" }                 the same behind its length, a u32be
+    { size = "u32le", of = form }      a form behind its length: u8, u16, u32, u64 with be or le
+    [form, form]                       one after the other
+
+`{name}` alone stands for what is known under that name: one of the case's own names, or what was kept before.  What is
+kept twice has to be the same both times.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from itertools import takewhile
+from typing import Literal
+
+import msgspec
+
+Form = str | dict[str, object] | list["Form"]
+Names = Mapping[str, bytes]
+
+
+class Exactly(msgspec.Struct, frozen=True, tag="exactly"):
+    """These bytes."""
+
+    octets: bytes
+
+
+class Known(msgspec.Struct, frozen=True, tag="known"):
+    """What has that name by now."""
+
+    name: str
+
+
+class Octets(msgspec.Struct, frozen=True, tag="octets"):
+    """So many bytes.  name: under which they are kept, "" = they are nobody's business."""
+
+    count: int
+    name: str = ""
+
+
+class Span(msgspec.Struct, frozen=True, tag="text"):
+    """Text of that kind."""
+
+    name: str
+    kind: Literal["int", "word", "rest"]
+
+
+class Sized(msgspec.Struct, frozen=True, tag="sized"):
+    """Parts behind their length in bytes."""
+
+    width: int
+    order: Literal["big", "little"]
+    parts: tuple[Part, ...]
+
+
+Part = Exactly | Known | Octets | Span | Sized
+Pattern = tuple[Part, ...]
+
+_KINDS = {"int": rb"-?[0-9]+", "word": rb"[^\s,]+", "rest": rb".*?"}
+_SIZES = {
+    f"u{8 * width}{end}": (width, order) for width in (1, 2, 4, 8) for end, order in (("be", "big"), ("le", "little"))
+}
+_OCTET_WORDS = re.compile(
+    r"""\s+ | \#[^\n]* | (?P<hex>(?:[0-9A-Fa-f]{2})+) | '(?P<text>[^']*)'
+      | \.\.(?:\*(?P<any>[0-9]+))? | \{(?P<name>[a-z]\w*)(?::(?P<count>[0-9]+))?\}""",
+    re.VERBOSE,
+)
+_BLANK = re.compile(r"\{(?P<name>[a-z]\w*)(?::(?P<kind>int|word|rest))?\}")
+
+
+# -- reading forms
+
+
+def pattern(form: Form) -> Pattern:
+    """What a form says.  Raises ValueError, with a sentence."""
+    if isinstance(form, list):
+        return tuple(part for each in form for part in pattern(each))
+    if isinstance(form, str):
+        return tuple(_octets(form))
+    match form:
+        case {"text": str(text), **rest} if not rest:
+            return tuple(_text(text))
+        case {"frame": str(text), **rest} if not rest:
+            return (Sized(4, "big", tuple(_text(text))),)
+        case {"size": str(size), "of": (str() | dict() | list()) as inner, **rest} if not rest and size in _SIZES:
+            width, order = _SIZES[size]
+            return (Sized(width, order, pattern(inner)),)  # type: ignore[arg-type]  # big or little
+    raise ValueError(f"bytes are hex, {{ text = }}, {{ frame = }} or {{ size = , of = }}, not {form}")
+
+
+def _octets(text: str) -> list[Part]:
+    parts: list[Part] = []
+    at = 0
+    while at < len(text):
+        found = _OCTET_WORDS.match(text, at)
+        if found is None:
+            raise ValueError(f"column {at + 1}: {text[at : at + 20]!r} is no hex, 'text', .. or {{name:N}}")
+        at = found.end()
+        word = found[0]
+        if found["hex"]:
+            parts.append(Exactly(bytes.fromhex(found["hex"])))
+        elif found["text"] is not None:
+            parts.append(Exactly(found["text"].encode()))
+        elif found["name"]:
+            parts.append(Octets(int(found["count"]), found["name"]) if found["count"] else Known(found["name"]))
+        elif word.startswith(".."):
+            parts.append(Octets(int(found["any"] or 1)))
+    return parts
+
+
+def _text(text: str) -> list[Part]:
+    parts: list[Part] = []
+    at = 0
+    for found in _BLANK.finditer(text):
+        if found.start() > at:
+            parts.append(Exactly(text[at : found.start()].encode()))
+        parts.append(Span(found["name"], found["kind"]) if found["kind"] else Known(found["name"]))  # type: ignore[arg-type]  # one of the three
+        at = found.end()
+    if at < len(text):
+        parts.append(Exactly(text[at:].encode()))
+    return parts
+
+
+# -- writing
+
+
+def fill(parts: Sequence[Part], names: Names) -> list[bytes]:
+    """The bytes to send, field by field.  Raises ValueError for a blank that nothing is known of."""
+    fields: list[bytes] = []
+    for part in parts:
+        match part:
+            case Exactly(octets=octets):
+                fields.append(octets)
+            case Sized(width=width, order=order, parts=inner):
+                within = fill(inner, names)
+                fields += [sum(map(len, within)).to_bytes(width, order), *within]
+            case Known(name=name) | Octets(name=name) | Span(name=name):
+                if name not in names:
+                    raise ValueError(f"nothing is known of {{{name}}} that could be sent")
+                fields.append(names[name])
+    return fields
+
+
+# -- comparing
+
+
+class Unlike(msgspec.Struct, frozen=True):
+    """Where bytes part from a pattern.
+
+    at:     the first byte that is another one, from 0; may be the end of what came.
+    wanted: what was wanted from there on, as far as that is known, for people.
+    """
+
+    at: int
+    wanted: str
+
+
+def compare(parts: Sequence[Part], octets: bytes, names: Names) -> dict[str, bytes] | Unlike:
+    """What the bytes say for the blanks, or where they part from the pattern."""
+    flat = _flat(parts)
+    found = _compiled(flat, names).fullmatch(octets)
+    if found is None:
+        return _parting(flat, octets, names)
+    for number, (width, order, inside) in _lengths(flat, found).items():
+        if int.from_bytes(found[f"length{number}"], order) != inside:
+            wanted = inside.to_bytes(width, order)
+            return Unlike(found.start(f"length{number}") + _common(found[f"length{number}"], wanted), wanted.hex(" "))
+    return {name: value for name, value in found.groupdict().items() if not _OURS.fullmatch(name)}
+
+
+class _Length(msgspec.Struct, frozen=True):
+    """The length of what stands up to the _End of that number."""
+
+    number: int
+    width: int
+    order: Literal["big", "little"]
+
+
+class _End(msgspec.Struct, frozen=True):
+    number: int
+
+
+_Flat = Exactly | Known | Octets | Span | _Length | _End
+_OURS = re.compile("(?:length|end)[0-9]+")
+
+
+def _flat(parts: Sequence[Part]) -> list[_Flat]:
+    flat: list[_Flat] = []
+    number = 0
+
+    def add(part: Part) -> None:
+        nonlocal number
+        if not isinstance(part, Sized):
+            flat.append(part)
+            return
+        mine = number = number + 1
+        flat.append(_Length(mine, part.width, part.order))
+        for each in part.parts:
+            add(each)
+        flat.append(_End(mine))
+
+    for part in parts:
+        add(part)
+    return flat
+
+
+def _compiled(flat: Sequence[_Flat], names: Names) -> re.Pattern[bytes]:
+    kept: set[str] = set()
+    return re.compile(b"".join(_expression(part, names, kept) for part in flat), re.DOTALL)
+
+
+def _expression(part: _Flat, names: Names, kept: set[str]) -> bytes:
+    match part:
+        case Exactly(octets=octets):
+            return re.escape(octets)
+        case _Length(number=number, width=width):
+            return b"(?P<length%d>.{%d})" % (number, width)
+        case _End(number=number):
+            return b"(?P<end%d>)" % number
+        case Octets(count=count, name=""):
+            return b".{%d}" % count
+        case Known(name=name) | Octets(name=name) | Span(name=name):
+            if name in names:
+                return re.escape(names[name])
+            if name in kept:
+                return b"(?P=%s)" % name.encode()
+            if isinstance(part, Known):
+                raise ValueError(f"nothing is known of {{{name}}}")  # noqa: TRY004  # of a case, not of a type
+            kept.add(name)
+            inner = b".{%d}" % part.count if isinstance(part, Octets) else _KINDS[part.kind]
+            return b"(?P<%s>%s)" % (name.encode(), inner)
+    raise AssertionError(part)
+
+
+def _lengths(flat: Sequence[_Flat], found: re.Match[bytes]) -> dict[int, tuple[int, Literal["big", "little"], int]]:
+    """number -> width, order, and the bytes that there are."""
+    return {
+        part.number: (part.width, part.order, found.start(f"end{part.number}") - found.end(f"length{part.number}"))
+        for part in flat
+        if isinstance(part, _Length)
+    }
+
+
+def _parting(flat: Sequence[_Flat], octets: bytes, names: Names) -> Unlike:
+    """The longest beginning of the pattern that fits, and what should have come behind it."""
+    for count in range(len(flat), -1, -1):
+        found = _compiled(flat[:count], names).match(octets)
+        if found is not None:
+            break
+    assert found is not None, "nothing fits everything"
+    if count == len(flat):
+        return Unlike(found.end(), "nothing more")
+    rest = octets[found.end() :]
+    match flat[count]:
+        case Exactly(octets=wanted):
+            pass
+        case Known(name=name) | Octets(name=name) | Span(name=name) if name in names:
+            wanted = names[name]
+        case part:
+            return Unlike(len(octets) if isinstance(part, Octets | _Length) else found.end(), _said(part))
+    return Unlike(found.end() + _common(rest, wanted), _shown(wanted[_common(rest, wanted) :]))
+
+
+def _said(part: _Flat) -> str:
+    match part:
+        case Octets(count=count):
+            return f"{count} bytes"
+        case _Length(width=width):
+            return f"a length of {width} bytes"
+        case Span(name=name, kind=kind):
+            return f"{{{name}:{kind}}}"
+        case _:
+            return "what was said before"
+
+
+def _common(one: bytes, other: bytes) -> int:
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+
+
+def _shown(octets: bytes) -> str:
+    return repr(octets.decode()) if octets.isascii() and octets.decode().isprintable() else octets.hex(" ")

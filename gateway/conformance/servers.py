@@ -1,0 +1,239 @@
+"""Judges a server: plays the cases of a dialect against it, over real connections."""
+
+from __future__ import annotations
+
+import random
+import re
+import string
+from collections.abc import Callable, Sequence
+
+import msgspec
+from twisted.internet.defer import Deferred, DeferredSemaphore, gatherResults
+from twisted.internet.error import ConnectionDone
+from twisted.internet.interfaces import IDelayedCall, IReactorTime, IStreamClientEndpoint
+from twisted.internet.protocol import Factory, Protocol, connectionDone
+from twisted.python.failure import Failure
+
+from gateway.backends.remote.backend import RemoteBackend
+from gateway.backends.remote.ways import Way as Spoken
+from gateway.conformance.cases import Case, unimplemented
+from gateway.conformance.playing import WAYS, Dial, Drop, Play, Ruling, Way, Write
+from gateway.conformance.results import Result, left_out, result
+from gateway.conformance.vectors import evaluate
+from gateway.core.commands import Authenticate, Session
+from gateway.core.faults import CommandFailed, Fault
+from gateway.core.records import registry
+from gateway.dialects import Dialect, Settings
+from gateway.net.sockets import tune
+
+AT_ONCE = 16
+"""Cases that are played at the same time."""
+
+_LETTERS = string.ascii_lowercase + string.digits
+
+
+class Subject(msgspec.Struct, frozen=True):
+    """A server that is judged.
+
+    settings: those of its listener, as far as they are known; a case that needs others is left out.
+    login:    who asks for what has to be there before.
+    """
+
+    dialect: Dialect
+    endpoint: IStreamClientEndpoint
+    name: str
+    clock: IReactorTime
+    settings: Settings
+    login: Authenticate | None = None
+
+
+class Judge:
+    """Plays cases.
+
+    chosen: ways in which each is played.  slow: those that take seconds, too.
+    told:   called with each result as it is there.
+    """
+
+    def __init__(
+        self,
+        subject: Subject,
+        *,
+        ways: Sequence[Way] = WAYS,
+        slow: bool = False,
+        told: Callable[[Result], None] = lambda _: None,
+        seed: int = 0,
+    ) -> None:
+        self._subject = subject
+        self._ways = ways
+        self._slow = slow
+        self._told = told
+        self._random = random.Random(seed)
+        self._foreign = unimplemented(subject.dialect.name)
+        self._encodings = registry(subject.dialect.encodings)
+        way = Spoken(
+            subject.dialect, subject.settings, self._encodings, subject.clock, self._random.random, subject.login
+        )
+        self._preparing = RemoteBackend(way, subject.endpoint, subject.name)
+        self._session = Session(0)
+
+    def close(self) -> None:
+        """Hang up."""
+        self._preparing.close()
+
+    async def judge(self, cases: Sequence[Case]) -> list[Result]:
+        """What comes of them, in their order."""
+        room = DeferredSemaphore(AT_ONCE)
+        return list(await gatherResults([room.run(self._judged, case) for case in cases], consumeErrors=True))
+
+    def _judged(self, case: Case) -> Deferred[Result]:
+        return Deferred.fromCoroutine(self._all_ways(case))
+
+    async def _all_ways(self, case: Case) -> Result:
+        found = self._left_out(case) or result(
+            case, [await self._played(case, way) for way in (self._ways[:1] if case.whole else self._ways)]
+        )
+        self._told(found)
+        return found
+
+    def _left_out(self, case: Case) -> Result | None:
+        if case.slow and not self._slow:
+            return left_out(case, "it takes seconds; --slow plays it")
+        for name, wanted in case.needs.items():
+            if getattr(self._subject.settings, name, None) != wanted:
+                return left_out(case, f"it needs a listener with {name} = {wanted!r}; --setting says that there is one")
+        return None
+
+    async def _played(self, case: Case, way: Way) -> Ruling:
+        names = {name: self._own(text) for name, text in case.names.items()}
+        dialect = self._subject.dialect
+        play = Play(case, names, dialect.measure_reply, tagged=dialect.tagged, way=way, foreign=self._foreign)
+        try:
+            await self._prepare(case, names)
+        except CommandFailed as failure:
+            play.broke(f"what has to be there before could not be made: {failure}")
+        return await Playing(play, self._subject).done
+
+    def _own(self, text: str) -> bytes:
+        return re.sub(r"\?", lambda _: self._random.choice(_LETTERS), text).encode()
+
+    async def _prepare(self, case: Case, names: dict[str, bytes]) -> None:
+        for expression in case.given:
+            said = re.sub(r"\{(\w+)\}", lambda found: names[found[1]].decode(), expression)
+            command = evaluate(said, self._encodings)
+            reply = self._preparing.execute(command, self._session)  # type: ignore[arg-type]  # a case says commands
+            if isinstance(reply, Deferred):
+                await reply
+
+
+class Playing:
+    """One Play on real connections.  done: its ruling."""
+
+    def __init__(self, play: Play, subject: Subject) -> None:
+        self.done: Deferred[Ruling] = Deferred()
+        self._play = play
+        self._subject = subject
+        self._ends: dict[str, _End] = {}
+        self._alarm: IDelayedCall | None = None
+        play.begin(subject.clock.seconds())
+        self.go_on()
+
+    def received(self, on: str, octets: bytes) -> None:
+        """Something came."""
+        self._play.received(on, octets, self._subject.clock.seconds())
+        self.go_on()
+
+    def ended(self, on: str, *, clean: bool) -> None:
+        """The other end hung up."""
+        self._play.ended(on, self._subject.clock.seconds(), clean=clean)
+        self.go_on()
+
+    def broke(self, failure: Failure) -> None:
+        """There is no connection."""
+        self._play.broke(str(CommandFailed(Fault.UNAVAILABLE, f"{self._subject.name}: {failure.getErrorMessage()}")))
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Do what the play says."""
+        for action in self._play.take():
+            match action:
+                case Dial(on=on):
+                    self._ends[on] = _End(self, on)
+                    self._ends[on].dial(self._subject.endpoint)
+                case Write(on=on, chunks=chunks):
+                    self._ends[on].write(chunks)
+                case Drop(on=on):
+                    self._ends[on].drop()
+        if self._alarm is not None and self._alarm.active():
+            self._alarm.cancel()
+        if self._play.ruling is not None:
+            if not self.done.called:
+                self.done.callback(self._play.ruling)
+        elif self._play.deadline is not None:
+            clock = self._subject.clock
+            self._alarm = clock.callLater(max(0.0, self._play.deadline - clock.seconds()), self._late)
+
+    def soon(self, do: Callable[[], None]) -> None:
+        """In the next turn of the reactor."""
+        self._subject.clock.callLater(0, do)
+
+    def _late(self) -> None:
+        self._play.tick(self._subject.clock.seconds())
+        self.go_on()
+
+
+class _End(Protocol):
+    """The kit's end of one connection: what is to be written waits until it is made."""
+
+    def __init__(self, playing: Playing, on: str) -> None:
+        self._playing = playing
+        self._on = on
+        self._waiting: list[bytes] = []
+        self._dropped = False
+        self._made = False
+
+    def dial(self, endpoint: IStreamClientEndpoint) -> None:
+        factory = Factory.forProtocol(lambda: self)
+        factory.noisy = False
+        endpoint.connect(factory).addErrback(self._playing.broke)
+
+    def write(self, chunks: Sequence[bytes]) -> None:
+        self._waiting += chunks
+        if self._made:
+            self._next()
+
+    def drop(self) -> None:
+        self._dropped = True
+        if self._made and not self._waiting:
+            self._hang_up()
+
+    def connectionMade(self) -> None:
+        """See IProtocol."""
+        self._made = True
+        tune(self.transport)
+        self._next()
+
+    def dataReceived(self, data: bytes) -> None:
+        """See IProtocol."""
+        self._playing.received(self._on, data)
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """See IProtocol."""
+        self._made = False
+        if not self._dropped:
+            self._playing.ended(self._on, clean=reason.check(ConnectionDone) is not None)
+
+    def _next(self) -> None:
+        """One write a turn of the reactor, so that they leave apart."""
+        if not self._made or self.transport is None:
+            return
+        if self._waiting:
+            self.transport.write(self._waiting.pop(0))
+            if self._waiting:
+                self._playing.soon(self._next)
+                return
+        if self._dropped:
+            self._hang_up()
+
+    def _hang_up(self) -> None:
+        if self.transport is not None:
+            self.transport.loseConnection()
