@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import click
@@ -19,10 +20,12 @@ from gateway.backends.wall import microseconds
 from gateway.conformance import cases as scripts
 from gateway.conformance.cases import Case
 from gateway.conformance.playing import WAYS, Way
+from gateway.conformance.reporting import PAGE, write
 from gateway.conformance.results import Result, Run
 from gateway.conformance.servers import Judge, Subject
 from gateway.conformance.vectors import BadCase
 from gateway.core.commands import Authenticate
+from gateway.core.faults import Fault
 from gateway.dialects import Dialect
 from gateway.dialects.spelling import spoken_at
 
@@ -58,6 +61,8 @@ def conformance() -> None:
     """Cases are data beside the dialects; see gateway.conformance.cases."""
 
 
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_DIRECTORY = click.Path(file_okay=False, path_type=Path)
 _DIALECT = click.Choice([name for name in dialects.names() if name != "native"])
 
 
@@ -94,6 +99,9 @@ def _choosing(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--level", type=click.Choice(["MUST", "SHOULD", "MAY"]), help="Only of this level and above."),
         click.option("--slow", is_flag=True, help="Those that take seconds, too."),
         click.option("--setting", "settings", multiple=True, metavar="NAME=VALUE", help="Of the listener, as it is."),
+        click.option("--agent", default="", help="What to call the judged one in reports."),
+        click.option("--expect", "known", type=_FILE, help="Known deviations, a line each: ID, and why."),
+        click.option("--report", type=_DIRECTORY, help="Write index.html, report.json and junit.xml there."),
     ):
         command = option(command)
     return command
@@ -104,7 +112,6 @@ def _choosing(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--connect", "endpoint", required=True, metavar="ENDPOINT", help="Where it is: tcp:HOST:PORT.")
 @click.option("--user", default="", help="Who makes what has to be there before.")
 @click.option("--password", default="", envvar="GATEWAY_PASSWORD", help="Of that user; or GATEWAY_PASSWORD.")
-@click.option("--agent", default="", help="What to call the server in reports.")
 @click.option("--way", "ways", type=click.Choice(WAYS), multiple=True, help="Only cut like this; may be repeated.")
 def server(
     name: str,
@@ -115,12 +122,15 @@ def server(
     endpoint: str,
     user: str,
     password: str,
-    agent: str,
     ways: tuple[Way, ...],
+    agent: str,
+    known: Path | None,
+    report: Path | None,
 ) -> int:
     """Runs the reactor until all is judged."""
     from twisted.internet import reactor
 
+    expected = deviations(known)
     chosen = choose(scripts.load(name), "server", ids, level)
     subject = _subject(name, settings, endpoint, user, password)
     judge = Judge(subject, ways=ways or WAYS, slow=slow, told=tell)
@@ -134,7 +144,7 @@ def server(
         seconds=time.monotonic() - started,
         results=tuple(results),
     )
-    return conclude(run)
+    return conclude(run, expected, report)
 
 
 def _subject(name: str, settings: Sequence[str], endpoint: str, user: str, password: str) -> Subject:
@@ -178,15 +188,33 @@ def tell(result: Result) -> None:
         click.echo(f"{'':13} {where}{ruling.way}: {ruling.why}{byte}")
 
 
-def conclude(run: Run) -> int:
-    """The last line, and the exit code.  Raises Unreachable where not one case found anybody."""
-    if run.results and all(each.verdict in ("ERROR", "INFO") for each in run.results):
-        errors = [each.why for each in run.results if each.verdict == "ERROR"]
-        if errors and all("UNAVAILABLE" in why for why in errors):
-            raise Unreachable(errors[0])
+def deviations(path: Path | None) -> dict[str, str]:
+    """id -> why it is known to fail.  Raises click.UsageError for a line that is none, OSError."""
+    found: dict[str, str] = {}
+    for number, line in enumerate(path.read_text("utf-8").splitlines() if path else [], 1):
+        said = line.split("#")[0].split(maxsplit=1)
+        if len(said) == 1:
+            raise click.UsageError(f"{path}:{number}: why is {said[0]} known to fail?")
+        if said:
+            found[said[0]] = said[1]
+    return found
+
+
+def conclude(run: Run, expected: Mapping[str, str], report: Path | None) -> int:
+    """The last lines, the reports, and the exit code.  Raises Unreachable where not one case found anybody."""
+    errors = [each.why for each in run.results if each.verdict == "ERROR"]
+    nobody = [why for why in errors if Fault.UNAVAILABLE.name in why]
+    if nobody and len(nobody) + run.counts().get("INFO", 0) == len(run.results):
+        raise Unreachable(nobody[0])
+    if report is not None:
+        write(report, [run])
+        click.echo(f"the report is {report / PAGE}")
+    for each in run.results:
+        if each.case.id in expected and not each.failed:
+            click.echo(f"{each.case.id} was expected to fail, and did not")
     counted = ", ".join(f"{count} {verdict}" for verdict, count in run.counts().items())
     click.echo(f"{run.dialect} {run.role}: {counted} in {run.seconds:.1f} s")
-    return 1 if run.failed else 0
+    return 1 if any(each.failed and each.case.id not in expected for each in run.results) else 0
 
 
 def finished(reactor: IReactorCore, work: Coroutine[Deferred[Any], Any, T]) -> T:

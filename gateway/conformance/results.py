@@ -58,11 +58,6 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     results: tuple[Result, ...]
 
-    @property
-    def failed(self) -> bool:
-        """A MUST was not met."""
-        return any(each.failed for each in self.results)
-
     def counts(self) -> dict[Verdict, int]:
         """How many cases came to each verdict; those of none are left out."""
         return {verdict: count for verdict in _WORSE if (count := sum(r.verdict == verdict for r in self.results))}

@@ -1,0 +1,139 @@
+"""A report as a document: what `report.json` holds, and the other forms are made from.
+
+A reader goes by `format` and `version`; new fields come behind the others.  `report.schema.json` says the same as JSON
+Schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+import msgspec
+
+from gateway import __version__
+from gateway.conformance.cases import Level, Role, statements
+from gateway.conformance.playing import Ruling, Verdict, Way
+from gateway.conformance.results import Result, Run
+from gateway.conformance.trees import Shown, Talk
+from gateway.dialects import load
+
+FORMAT, VERSION = "gateway-conformance", 1
+
+
+class WayDocument(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How one way of playing a case went; see playing.Ruling.  got is hex."""
+
+    way: Way
+    verdict: Verdict
+    why: str = ""
+    step: int = -1
+    at: int = -1
+    wanted: str = ""
+    got: str = ""
+    ending: str = "open"
+
+
+class CaseDocument(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One case; frames: what crossed in the way that its verdict is from."""
+
+    id: str
+    level: Level
+    name: str
+    source: str
+    verdict: Verdict
+    why: str = ""
+    ask: str = ""
+    covers: tuple[str, ...] = ()
+    ways: tuple[WayDocument, ...] = ()
+    frames: tuple[Shown, ...] = ()
+
+
+class Coverage(msgspec.Struct, frozen=True):
+    """Statements of the dialect, how many of them the cases of this run exercised, and which they did not."""
+
+    statements: int
+    exercised: int
+    missing: tuple[str, ...] = ()
+
+
+class RunDocument(msgspec.Struct, frozen=True):
+    """One dialect and role against one agent.  began: RFC 3339."""
+
+    dialect: str
+    role: Role
+    agent: str
+    began: str
+    seconds: float
+    counts: dict[Verdict, int]
+    coverage: Coverage
+    cases: tuple[CaseDocument, ...]
+
+
+class Document(msgspec.Struct, frozen=True):
+    """A whole report.  kit: version of the gateway that made it."""
+
+    runs: tuple[RunDocument, ...]
+    kit: str = __version__
+    format: str = FORMAT
+    version: int = VERSION
+
+
+def document(runs: Iterable[Run]) -> Document:
+    """What came of them."""
+    return Document(tuple(map(_run, runs)))
+
+
+def _run(run: Run) -> RunDocument:
+    began = datetime.fromtimestamp(run.began // 1_000_000, UTC).isoformat().replace("+00:00", "Z")
+    cases = tuple(_case(run, each) for each in run.results)
+    return RunDocument(
+        run.dialect, run.role, run.agent, began, round(run.seconds, 3), run.counts(), _coverage(run), cases
+    )
+
+
+def _coverage(run: Run) -> Coverage:
+    known = [statement.id for statement in statements(run.dialect)]
+    played = {id for each in run.results if each.rulings for id in each.case.covers}
+    missing = tuple(id for id in known if id not in played)
+    return Coverage(len(known), len(known) - len(missing), missing)
+
+
+def _case(run: Run, result: Result) -> CaseDocument:
+    case, ruling = result.case, result.ruling
+    return CaseDocument(
+        case.id,
+        case.level,
+        case.name,
+        case.source,
+        result.verdict,
+        result.why,
+        case.ask,
+        case.covers,
+        tuple(map(_way, result.rulings)),
+        () if ruling is None else _frames(run, result, ruling),
+    )
+
+
+def _way(ruling: Ruling) -> WayDocument:
+    return WayDocument(
+        ruling.way,
+        ruling.verdict,
+        ruling.why,
+        ruling.step,
+        ruling.at,
+        ruling.wanted,
+        ruling.got.hex(" "),
+        ruling.ending,
+    )
+
+
+def _frames(run: Run, result: Result, ruling: Ruling) -> tuple[Shown, ...]:
+    dialect = load(run.dialect)
+    settings = msgspec.convert(result.case.needs, dialect.settings)
+    return tuple(Talk(dialect, settings, run.role).shown(ruling.crossings))
+
+
+def schema() -> dict[str, object]:
+    """JSON Schema of a Document."""
+    return msgspec.json.schema(Document)
