@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
@@ -19,13 +20,14 @@ from gateway import dialects
 from gateway.backends.wall import microseconds
 from gateway.conformance import cases as scripts
 from gateway.conformance.cases import Case
+from gateway.conformance.pairs import Pair, PairRun, Survived
 from gateway.conformance.playing import WAYS, Way
 from gateway.conformance.reporting import PAGE, write
 from gateway.conformance.results import Result, Run
 from gateway.conformance.servers import Judge, Subject
 from gateway.conformance.vectors import BadCase
 from gateway.core.commands import Authenticate
-from gateway.core.faults import Fault
+from gateway.core.faults import CommandFailed, Fault
 from gateway.dialects import Dialect
 from gateway.dialects.spelling import spoken_at
 
@@ -132,7 +134,7 @@ def server(
 
     expected = deviations(known)
     chosen = choose(scripts.load(name), "server", ids, level)
-    subject = _subject(name, settings, endpoint, user, password)
+    subject = _spoken(f"{name}[{','.join(settings)}]={endpoint}", user, password)
     judge = Judge(subject, ways=ways or WAYS, slow=slow, told=tell)
     began, started = microseconds(), time.monotonic()
     results = finished(cast(IReactorCore, reactor), judge.judge(chosen))
@@ -147,22 +149,56 @@ def server(
     return conclude(run, expected, report)
 
 
-def _subject(name: str, settings: Sequence[str], endpoint: str, user: str, password: str) -> Subject:
+def _spoken(said: str, user: str = "", password: str = "") -> Subject:
     from twisted.internet import reactor
 
     try:
-        spoken = spoken_at(f"{name}[{','.join(settings)}]={endpoint}" if settings else f"{name}={endpoint}")
+        spoken = spoken_at(said)
         dialed = clientFromString(reactor, spoken.endpoint)
     except (ValueError, TypeError) as wrong:
         raise click.UsageError(str(wrong)) from wrong
     login = Authenticate("plain", user, password) if user else _development(spoken.dialect)
-    return Subject(spoken.dialect, dialed, endpoint, cast(IReactorTime, reactor), spoken.settings, login)
+    return Subject(spoken.dialect, dialed, spoken.endpoint, cast(IReactorTime, reactor), spoken.settings, login)
 
 
 def _development(dialect: Dialect) -> Authenticate | None:
     if dialect.development is None or dialect.upstream is None or not dialect.upstream.login:
         return None
     return Authenticate("plain", *dialect.development)
+
+
+# -- pair
+
+
+@conformance.command(help="Write in one dialect, read in another, and compare with what is declared to be lost.")
+@click.option("--write", "writer", required=True, metavar="DIALECT=ENDPOINT", help="Where it is written.")
+@click.option("--read", "reader", required=True, metavar="DIALECT=ENDPOINT", help="Where it is read.")
+@click.option("--report", type=_DIRECTORY, help="Write index.html, report.json and junit.xml there.")
+def pair(writer: str, reader: str, report: Path | None) -> int:
+    """Settings of a dialect stand in brackets: iggy[generation=g2c]=tcp:127.0.0.1:8090."""
+    from twisted.internet import reactor
+
+    judged = Pair(_spoken(writer), _spoken(reader), random.randrange(1 << 32))
+    began, started = microseconds(), time.monotonic()
+    try:
+        fields = finished(cast(IReactorCore, reactor), _survived(judged))
+    except CommandFailed as failure:
+        raise Unreachable(str(failure)) from failure
+    run = PairRun(writer, reader, began, time.monotonic() - started, tuple(fields))
+    if report is not None:
+        write(report, pairs=[run])
+        click.echo(f"the report is {report / PAGE}")
+    return 1 if run.failed else 0
+
+
+async def _survived(judged: Pair) -> list[Survived]:
+    fields: list[Survived] = []
+    async for each in judged.judged():
+        verdict = click.style(f"{each.verdict:6}", COLORS[each.verdict])
+        seen = f"{each.sent} -> {each.seen}" if each.sent else ""
+        click.echo(f"{verdict} {each.field:18} {each.declared.way:8} {seen} {each.why}".rstrip())
+        fields.append(each)
+    return fields
 
 
 # -- both roles

@@ -13,6 +13,7 @@ import msgspec
 
 from gateway import __version__
 from gateway.conformance.cases import Level, Role, statements
+from gateway.conformance.pairs import PairRun
 from gateway.conformance.playing import Ruling, Verdict, Way
 from gateway.conformance.results import Result, Run
 from gateway.conformance.trees import Shown, Talk
@@ -70,25 +71,60 @@ class RunDocument(msgspec.Struct, frozen=True):
     cases: tuple[CaseDocument, ...]
 
 
+class FieldDocument(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One field of a record between two dialects; see pairs.Survived."""
+
+    field: str
+    verdict: Verdict
+    declared: str
+    how: str = ""
+    sent: str = ""
+    seen: str = ""
+    why: str = ""
+
+
+class PairDocument(msgspec.Struct, frozen=True):
+    """What was written in one dialect and read in another.  began: RFC 3339."""
+
+    writer: str
+    reader: str
+    began: str
+    seconds: float
+    fields: tuple[FieldDocument, ...]
+
+
 class Document(msgspec.Struct, frozen=True):
     """A whole report.  kit: version of the gateway that made it."""
 
     runs: tuple[RunDocument, ...]
+    pairs: tuple[PairDocument, ...] = ()
     kit: str = __version__
     format: str = FORMAT
     version: int = VERSION
 
 
-def document(runs: Iterable[Run]) -> Document:
+def document(runs: Iterable[Run] = (), pairs: Iterable[PairRun] = ()) -> Document:
     """What came of them."""
-    return Document(tuple(map(_run, runs)))
+    return Document(tuple(map(_run, runs)), tuple(map(_pair, pairs)))
+
+
+def _pair(run: PairRun) -> PairDocument:
+    fields = tuple(
+        FieldDocument(at.field, at.verdict, at.declared.way, at.declared.how, at.sent, at.seen, at.why)
+        for at in run.fields
+    )
+    return PairDocument(run.writer, run.reader, _moment(run.began), round(run.seconds, 3), fields)
+
+
+def _moment(us: int) -> str:
+    return datetime.fromtimestamp(us // 1_000_000, UTC).isoformat().replace("+00:00", "Z")
 
 
 def _run(run: Run) -> RunDocument:
-    began = datetime.fromtimestamp(run.began // 1_000_000, UTC).isoformat().replace("+00:00", "Z")
     cases = tuple(_case(run, each) for each in run.results)
+    seconds = round(run.seconds, 3)
     return RunDocument(
-        run.dialect, run.role, run.agent, began, round(run.seconds, 3), run.counts(), _coverage(run), cases
+        run.dialect, run.role, run.agent, _moment(run.began), seconds, run.counts(), _coverage(run), cases
     )
 
 

@@ -10,7 +10,16 @@ from xml.etree import ElementTree as xml
 
 import msgspec
 
-from gateway.conformance.documents import CaseDocument, Document, RunDocument, WayDocument, document, schema
+from gateway.conformance.documents import (
+    CaseDocument,
+    Document,
+    PairDocument,
+    RunDocument,
+    WayDocument,
+    document,
+    schema,
+)
+from gateway.conformance.pairs import PairRun
 from gateway.conformance.results import Run
 
 JSON, SCHEMA, JUNIT, PAGE = "report.json", "report.schema.json", "junit.xml", "index.html"
@@ -18,9 +27,9 @@ JSON, SCHEMA, JUNIT, PAGE = "report.json", "report.schema.json", "junit.xml", "i
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def write(directory: Path, runs: Iterable[Run]) -> Document:
+def write(directory: Path, runs: Iterable[Run] = (), pairs: Iterable[PairRun] = ()) -> Document:
     """All four, into a directory that is made if need be.  Raises OSError."""
-    made = document(runs)
+    made = document(runs, pairs)
     publish(directory, made)
     return made
 
@@ -46,6 +55,8 @@ def junit(made: Document) -> bytes:
     suites = xml.Element("testsuites")
     for run in made.runs:
         suites.append(_suite(run))
+    for pair in made.pairs:
+        suites.append(_pair(pair))
     xml.indent(suites)
     written: bytes = xml.tostring(suites, encoding="utf-8", xml_declaration=True)
     return written + b"\n"
@@ -64,6 +75,19 @@ def _suite(run: RunDocument) -> xml.Element:
         timestamp=run.began,
     )
     suite.extend(_testcase(run, case) for case in run.cases)
+    return suite
+
+
+def _pair(pair: PairDocument) -> xml.Element:
+    name, tests = f"{pair.writer} to {pair.reader}", str(len(pair.fields))
+    suite = xml.Element("testsuite", name=_plain(name), tests=tests, time=f"{pair.seconds:.3f}", timestamp=pair.began)
+    for each in pair.fields:
+        element = xml.SubElement(suite, "testcase", classname=_plain(name), name=each.field)
+        if each.verdict in ("FAIL", "ERROR"):
+            said = xml.SubElement(element, "failure", message=_plain(each.why))
+            said.text = _plain(f"declared {each.declared}; sent {each.sent}, seen {each.seen}")
+        elif each.verdict == "INFO":
+            xml.SubElement(element, "skipped", message=_plain(each.why))
     return suite
 
 

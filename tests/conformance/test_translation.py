@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from gateway import dialects
+from gateway.conformance.samples import NOW, PLAIN, SOME, field_of
 from gateway.conformance.translation import document, told
 from gateway.core.commands import ByKey, Fetch, Publish, Topic
 from gateway.core.faults import CommandFailed, Fault
@@ -30,28 +31,7 @@ PARTITIONERS = {"pipe": "fnv1a_32", "iggy": "xxh32"}
 FIRST_ONLY = {"grid", "mlog"}
 """Who knows the first partition only."""
 
-NOW, BASE = 1_700_000_000_000_000, 7
-
-PLAIN = Record(None, b"v")
-SOME: dict[str, Record] = {
-    "value": PLAIN,
-    "tombstone": Record(None, None),
-    "key": Record(b"k", b"v"),
-    "headers": Record(None, b"v", (Header(b"h", b"x"),)),
-    "header_kinds": Record(None, b"v", (Header(b"h", b"\1\0\0\0", HeaderKind.INT32, HeaderKind.RAW),)),
-    "timestamp": Record(None, b"v", timestamp=NOW - 5_000_000),
-    "origin_timestamp": Record(None, b"v", origin_timestamp=NOW - 9),
-    "id": Record(None, b"v", id=bytes(range(1, 17))),
-    "producer": Record(None, b"v", producer=b"p"),
-    "epoch": Record(None, b"v", epoch=3),
-    "sequence": Record(None, b"v", sequence=4),
-    "event_type": Record(None, b"v", event_type=b"paid"),
-    "schema_version": Record(None, b"v", schema_version=2),
-    "aggregate_version": Record(None, b"v", aggregate_version=11),
-    "metadata": Record(None, b"v", metadata=b"m"),
-    "expiry": Record(None, b"v", expiry=NOW + 1),
-}
-"""A record for each field that has it, and nothing else that could be lost."""
+BASE = 7
 
 UNUSUAL: dict[tuple[str, str], tuple[Record, Record]] = {
     ("pipe", "value"): (Record(None, b"a\nb\rc"), Record(None, b"a b c")),
@@ -127,20 +107,6 @@ def attempted(name: str, field: str) -> tuple[RecordBatch, Losses]:
         return written(name, PLAIN)[0], Losses({("?", name, field): 1})
 
 
-def of(field: str, record: Record, timestamp: int = 0) -> object:
-    """A field of a record; equal to that of PLAIN if it is not set."""
-    match field:
-        case "tombstone":
-            return record.value is None
-        case "header_kinds":
-            return {(at.kind, at.key_kind) for at in record.headers} - {(HeaderKind.RAW, HeaderKind.TEXT)}
-        case "timestamp":
-            return record.timestamp or timestamp
-        case "value":
-            return record.value or b""
-    return getattr(record, field)
-
-
 def counted(field: str, lost: bool, beside: Losses, a: str, b: str) -> Losses:
     """What is to be counted where `beside` is lost of the record without that field."""
     others = {place: times for place, times in beside.items() if place[2] != field}
@@ -160,7 +126,7 @@ def test_what_can_be_written_is_stored_and_what_cannot_is_counted_by_who_tried(a
         batch, losses = attempted(a, field)
         [record] = batch.records()
         said = fate.way == "kept"
-        assert (of(field, record) == of(field, SOME[field])) is said, field
+        assert (field_of(field, record) == field_of(field, SOME[field])) is said, field
         assert losses == counted(field, not said, written(a, without(field))[1], "?", a), field
 
 
@@ -179,14 +145,14 @@ def test_readers_see_what_the_table_says_and_the_rest_is_counted(a: str, b: str)
         seen, beside = read(b, attempted(a, field)[0]), read(b, written(a, without(field))[0])
         lost = cell.way in ("dropped", "changed") and not (a == b and cell.way == "dropped")
         assert seen.losses == counted(field, lost, beside.losses, a, b), field
-        found = of(field, seen.record, seen.timestamp)
+        found = field_of(field, seen.record, seen.timestamp)
         match cell.way:
             case "kept" | "partly":
-                assert found == of(field, SOME[field]), field
+                assert found == field_of(field, SOME[field]), field
             case "given":
                 assert field == "timestamp" and found == NOW
             case _:
-                assert found != of(field, SOME[field]), field
+                assert found != field_of(field, SOME[field]), field
 
 
 @pytest.mark.parametrize(("a", "b"), PAIRS, ids=[f"{a}-{b}" for a, b in PAIRS])
@@ -204,7 +170,7 @@ def test_what_is_partly_seen_is_counted_where_it_is_not(a: str, b: str) -> None:
             assert losses == {("?", a, field): 1}
             continue
         seen = read(b, batch)
-        assert of(field, seen.record) == of(field, shown)
+        assert field_of(field, seen.record) == field_of(field, shown)
         assert seen.losses[a, b, field] == 1
 
 

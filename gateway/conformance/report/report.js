@@ -162,10 +162,27 @@ function section(run) {
   return make("div", "run", [head, squares(run, rows), choices(run, rows), ...rows], { id: place(run) });
 }
 
-document.getElementById("about").textContent = `${report.runs.length} runs, made by gateway ${report.kit}`;
-document.getElementById("matrix").append(matrix());
+// -- from one dialect to another
+
+function pair(run) {
+  const head = make("tr", "", ["field", "verdict", "declared", "written", "read"].map((name) => make("th", "", name)));
+  const rows = run.fields.map((at) => make("tr", "", [
+    make("td", "", at.field), make("td", `verdict ${at.verdict}`, at.verdict),
+    make("td", "", [at.declared, at.how ? make("span", "sub", ` ${at.how}`) : ""]),
+    make("td", "id", at.sent || ""), make("td", "id", [at.seen || "", at.why ? make("span", "sub", ` ${at.why}`) : ""]),
+  ]));
+  const said = make("span", "sub", `${run.began.replace("T", " ").replace("Z", " UTC")}, ${run.seconds.toFixed(1)} s`);
+  const table = make("div", "wide", make("table", "", [make("thead", "", head), make("tbody", "", rows)]));
+  return make("div", "run", [make("div", "", [make("h2", "", `${run.writer} to ${run.reader}`), said]), table]);
+}
+
+const runs = report.runs.length, pairs = report.pairs.length;
+document.getElementById("about").textContent =
+  [runs && `${runs} runs`, pairs && `${pairs} pairs`, `made by gateway ${report.kit}`].filter(Boolean).join(", ");
+if (runs) document.getElementById("matrix").append(matrix());
+else document.getElementById("matrix").hidden = true;
 document.getElementById("legend").append(
   ...Object.entries(VERDICTS).map(([verdict, says]) => make("span", verdict, [make("b", "", verdict), ` ${says}`])),
 );
-document.getElementById("runs").append(...report.runs.map(section));
+document.getElementById("runs").append(...report.runs.map(section), ...report.pairs.map(pair));
 if (location.hash) document.getElementById(decodeURIComponent(location.hash.slice(1)))?.scrollIntoView();
