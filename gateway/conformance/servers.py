@@ -47,6 +47,18 @@ class Subject(msgspec.Struct, frozen=True):
     login: Authenticate | None = None
 
 
+async def reach(subject: Subject) -> None:
+    """Make one connection, and hang up.  Raises CommandFailed(UNAVAILABLE) where nobody answers."""
+    factory = Factory.forProtocol(Protocol)
+    factory.noisy = False
+    try:
+        protocol = await subject.endpoint.connect(factory)
+    except Exception as error:  # whatever an endpoint makes of it
+        raise CommandFailed(Fault.UNAVAILABLE, f"{subject.name} cannot be reached: {error}") from error
+    if protocol.transport is not None:
+        protocol.transport.loseConnection()
+
+
 class Judge:
     """Plays cases.
 
