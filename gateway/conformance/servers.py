@@ -6,6 +6,7 @@ import random
 import re
 import string
 from collections.abc import Callable, Sequence
+from typing import cast
 
 import msgspec
 from twisted.internet.defer import Deferred, DeferredSemaphore, gatherResults
@@ -52,7 +53,7 @@ async def reach(subject: Subject) -> None:
     factory = Factory.forProtocol(Protocol)
     factory.noisy = False
     try:
-        protocol = await subject.endpoint.connect(factory)
+        protocol = cast(Protocol, await subject.endpoint.connect(factory))
     except Exception as error:  # whatever an endpoint makes of it
         raise CommandFailed(Fault.UNAVAILABLE, f"{subject.name} cannot be reached: {error}") from error
     if protocol.transport is not None:
