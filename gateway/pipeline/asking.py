@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import socket
 import ssl
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Mapping
 from typing import Self, TypeVar
 
 from gateway.core.commands import Command, Ping, Session
 from gateway.core.faults import CommandFailed, Fault
-from gateway.core.records import RecordBatch, registry
+from gateway.core.records import Encoding, RecordBatch, registry
 from gateway.core.replies import Answer, Outcome, Reply
 from gateway.dialects import ClientSession, Request, load, names
 from gateway.pipeline.places import Place
 
-_READ = 1 << 20
+_READ = 1 << 18
+
+_WHOLE = 10
+"""Times `Place.seconds` that an answer may take of which something comes again and again, but never all."""
 
 R = TypeVar("R", bound=Answer)
+
+
+@functools.cache
+def _encodings() -> Mapping[str, Encoding]:
+    return registry(encoding for name in names() for encoding in load(name).encodings)
 
 
 class Connection:
@@ -30,8 +40,7 @@ class Connection:
     def __init__(self, place: Place) -> None:
         self.place = place
         spoken = place.spoken
-        encodings = registry(encoding for name in names() for encoding in load(name).encodings)
-        terms = spoken.dialect.open(spoken.settings, encodings).terms("")
+        terms = spoken.dialect.open(spoken.settings, _encodings()).terms("")
         self._session = ClientSession(spoken.dialect, terms)
         self._answered: dict[object, Outcome] = {}
         self._tags = itertools.count(1)
@@ -66,13 +75,17 @@ class Connection:
 
     def _carry_out(self, command: Command) -> Reply:
         try:
-            outcome = self.answer(self.send(command))
+            return self._say(command)
         except CommandFailed as failure:
-            outcome = failure
+            if failure.fault is not Fault.UNSUPPORTED:
+                raise
+            return self._compose(command, failure)
+
+    def _say(self, command: Command) -> Reply:
+        """As it is, or not at all."""
+        outcome = self.answer(self.send(command))
         if isinstance(outcome, CommandFailed):
-            if outcome.fault is not Fault.UNSUPPORTED:
-                raise outcome
-            return self._compose(command, outcome)
+            raise outcome
         return outcome
 
     def _compose(self, command: Command, failure: CommandFailed) -> Reply:
@@ -81,8 +94,8 @@ class Connection:
 
         upstream = self.place.spoken.dialect.upstream
         assert upstream is not None, "what a place speaks can be asked"
-        asking = Ask(lambda step, _: self._carry_out(step), Session(0), self._turns)  # type: ignore[arg-type]
-        steps = compose(command, asking, upstream, failure)
+        carry_out, say = (lambda step, _: self._carry_out(step)), (lambda step, _: self._say(step))
+        steps = compose(command, Ask(carry_out, say, Session(0), self._turns), upstream, failure)  # type: ignore[arg-type]
         try:
             steps.send(None)
         except StopIteration as done:
@@ -94,6 +107,8 @@ class Connection:
 
     def send(self, command: Command, context: object = None) -> int:
         """Ask, and do not wait.  Returns the tag to `answer` by.  Raises CommandFailed for what cannot be said."""
+        if self._session.closing:
+            raise CommandFailed(Fault.UNAVAILABLE, f"{self.place.endpoint} cannot be understood any more")
         tag = next(self._tags)
         self._session.ask(Request(command, tag, context))
         self._flush()
@@ -101,7 +116,10 @@ class Connection:
 
     def answer(self, tag: int) -> Outcome:
         """What was answered to that; waits for it.  Raises CommandFailed where no answer can come any more."""
+        until = time.monotonic() + _WHOLE * self.place.seconds
         while tag not in self._answered:
+            if time.monotonic() > until:
+                raise self._lost(TimeoutError())
             for request, outcome in self._session.receive(self._some()):
                 assert not isinstance(outcome, RecordBatch), "nothing was followed"
                 self._answered[request.tag] = outcome
@@ -116,10 +134,10 @@ class Connection:
     def _dial(self) -> socket.socket:
         host, port = self.place.address
         try:
+            context = ssl.create_default_context(cafile=self.place.ca_file or None) if self.place.tls else None
             sock = socket.create_connection((host, port), self.place.seconds)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            if self.place.tls:
-                context = ssl.create_default_context(cafile=self.place.ca_file or None)
+            if context is not None:
                 sock = context.wrap_socket(sock, server_hostname=host)
         except OSError as error:
             raise self._lost(error) from error
@@ -161,5 +179,5 @@ class Connection:
 
     def _lost(self, error: Exception) -> CommandFailed:
         if isinstance(error, TimeoutError):
-            return CommandFailed(Fault.TIMEOUT, f"{self.place.endpoint} did not answer within {self.place.seconds:g} s")
+            return CommandFailed(Fault.TIMEOUT, f"{self.place.endpoint}: no answer within {self.place.seconds:g} s")
         return CommandFailed(Fault.UNAVAILABLE, f"{self.place.endpoint}: {error}")

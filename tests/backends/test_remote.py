@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import msgspec
 import pytest
 from twisted.internet.defer import CancelledError, Deferred, maybeDeferred
 from twisted.internet.interfaces import IPushProducer
@@ -973,6 +974,30 @@ def test_servers_that_lead_nothing_any_more_are_left(monkeypatch: pytest.MonkeyP
         assert len(house.proxy._leaders._servers) <= 3
     del house.behind.fails[q.Publish]
     assert isinstance(house.ask(publish(b"a")), r.Published)
+
+
+# -- topics that are made on the way
+
+
+@pytest.mark.parametrize("dialect", ["iggy", "mlog"])
+def test_a_topic_is_made_on_a_server_that_only_makes_what_is_new(dialect: str) -> None:
+    house = House(dialect)
+    new = q.Topic("default", "new")
+    published = house.ask(msgspec.structs.replace(publish(b"a", topic=new), create=1))
+    assert isinstance(published, r.Published)
+    [topic] = [
+        at for at in house.behind.memory.execute(q.ListTopics("default"), q.Session(99)).topics if at.name == "new"
+    ]
+    kept = house.ask(q.CreateTopic(new, 1, if_exists=q.IfExists.KEEP))
+    assert isinstance(kept, r.TopicDescription) and len(topic.partitions) == 1
+
+
+@pytest.mark.parametrize("dialect", ["pipe", "iggy", "mlog", "grid"])
+@pytest.mark.parametrize("if_exists", q.IfExists)
+def test_what_no_server_of_that_kind_can_make_is_refused(dialect: str, if_exists: q.IfExists) -> None:
+    command = q.CreateTopic(q.Topic("default", "new"), 1, q.TopicSettings(idempotent=True), if_exists)
+    failure = House(dialect).ask(command)
+    assert isinstance(failure, CommandFailed) and failure.fault is Fault.UNSUPPORTED
 
 
 # -- following

@@ -116,12 +116,16 @@ class RemoteBackend:
         self, failure: Failure, command: q.Command, session: Session, until: float, hops: int
     ) -> Deferred[Reply]:
         error: object = failure.value
-        topic: q.Topic | None = getattr(command, "topic", None)
-        if not isinstance(error, CommandFailed):
-            return fail(failure)
-        if error.fault is Fault.UNSUPPORTED:
+        if isinstance(error, CommandFailed) and error.fault is Fault.UNSUPPORTED:
             return self._compose(error, command, session, until)
-        if topic is None or not self._has_moved(topic, error, command):
+        return self._moved(failure, command, session, until, hops)
+
+    def _moved(
+        self, failure: Failure, command: q.Command, session: Session, until: float, hops: int
+    ) -> Deferred[Reply]:
+        error: object = failure.value
+        topic: q.Topic | None = getattr(command, "topic", None)
+        if not isinstance(error, CommandFailed) or topic is None or not self._has_moved(topic, error, command):
             return fail(failure)
         if not hops or self._way.clock.seconds() >= until:
             return fail(failure)
@@ -160,7 +164,17 @@ class RemoteBackend:
 
     def _asking(self, session: Session, until: float | None = None) -> composing.Ask:
         """until: the deadline of what is composed."""
-        return composing.Ask(lambda command, who: self._carry_out(command, who, until), session, self._turns)
+        return composing.Ask(
+            lambda command, who: self._carry_out(command, who, until),
+            lambda command, who: self._say(command, who, until),
+            session,
+            self._turns,
+        )
+
+    def _say(self, command: q.Command, session: Session, until: float | None) -> Deferred[Reply]:
+        """As it is, or not at all."""
+        until = self._way.clock.seconds() + COMMAND_SECONDS if until is None else until
+        return self._send(command, session, until).addErrback(self._moved, command, session, until, MAX_HOPS)
 
     # -- what a session leaves behind when it ends: a command goes on, and so may need connections once more
 

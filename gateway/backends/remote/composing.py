@@ -31,17 +31,24 @@ MAX_TURNS = 10_000
 class Ask:
     """Has commands of one session carried out, composed themselves if need be.
 
+    say:   the same for what is not to be composed.
     turns: topic -> how many batches have left their partition open.
     """
 
-    def __init__(self, execute: Execute, session: q.Session, turns: dict[q.Topic, int]) -> None:
+    def __init__(self, execute: Execute, say: Execute, session: q.Session, turns: dict[q.Topic, int]) -> None:
         self._execute = execute
+        self._say = say
         self._session = session
         self._turns = turns
 
     async def __call__(self, command: q.Command) -> Reply:
         """The reply that the command names.  Raises CommandFailed."""
         reply = self._execute(command, self._session)
+        return await reply if isinstance(reply, Deferred) else reply
+
+    async def plainly(self, command: q.Command) -> Reply:
+        """The same of a command that goes as it is, or not at all."""
+        reply = self._say(command, self._session)
         return await reply if isinstance(reply, Deferred) else reply
 
     def turn(self, topic: q.Topic) -> int:
@@ -118,16 +125,16 @@ def _created_if_absent(command: q.CreateTopic, ask: Ask) -> Awaitable[Reply] | N
 async def _made(command: q.CreateTopic, ask: Ask) -> Reply:
     """There was none; a server that only makes what is new refuses if somebody else was quicker."""
     try:
-        return await ask(changed(command, if_exists=q.IfExists.GROW))
+        return await ask.plainly(changed(command, if_exists=q.IfExists.GROW))
     except CommandFailed as failure:
         if failure.fault is not Fault.UNSUPPORTED:
             raise
     if command.if_exists is q.IfExists.FAIL:
-        return await ask(changed(command, if_exists=q.IfExists.KEEP))
+        return await ask.plainly(changed(command, if_exists=q.IfExists.KEEP))
     try:
-        return await ask(changed(command, if_exists=q.IfExists.FAIL))
-    except CommandFailed as failure:
-        if failure.fault is not Fault.TOPIC_EXISTS:
+        return await ask.plainly(changed(command, if_exists=q.IfExists.FAIL))
+    except CommandFailed as taken:
+        if taken.fault is not Fault.TOPIC_EXISTS:
             raise
     return await ask(q.DescribeTopic(command.topic))
 
