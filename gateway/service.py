@@ -192,8 +192,7 @@ class GatewayService(Service):
         self._encodings = registry(encoding for dialect in known.values() for encoding in dialect.encodings)
         for plan in self._configuration.listeners:
             listener = plan.dialect.open(plan.settings, self._encodings)
-            tls = plan.tls is not None or plan.endpoint.startswith("ssl:")
-            factory = Listening(plan.name, listener, plan.auth, tls=tls, allow=plan.allow)
+            factory = Listening(plan.name, listener, plan.auth, tls=plan.tls is not None, allow=plan.allow)
             self._factories.append(factory)
             try:
                 self._open(plan, factory)
@@ -258,7 +257,7 @@ class GatewayService(Service):
     def _read_again(self) -> bool:
         try:
             told = self._again()
-            for certificates in self._certificates:
+            for certificates in [*self._certificates, *(self._admin.certificates if self._admin is not None else ())]:
                 certificates.reload()
         except ValueError as error:
             self._log.error("not read again: {error}", error=error)
@@ -368,6 +367,14 @@ def take_signals(running: IReactorCore, service: GatewayService) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, caught)
     signal.signal(signal.SIGHUP, hung_up)
+    running.addSystemEventTrigger("after", "shutdown", _ignore_signals)
+
+
+def _ignore_signals() -> None:
+    """All is done.  Python takes its own answers to signals away before it ends, and one that came then would have the
+    process die of it; to ignore them is what it leaves."""
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def add_plugins(directory: Path) -> None:
@@ -423,7 +430,7 @@ def _with_backlog(endpoint: str) -> str:
     and whoever finds none tries again after a second.
     """
     kind = endpoint.partition(":")[0]
-    return endpoint if kind not in ("tcp", "tcp6", "ssl") or "backlog=" in endpoint else f"{endpoint}:backlog={BACKLOG}"
+    return endpoint if kind not in ("tcp", "tcp6") or "backlog=" in endpoint else f"{endpoint}:backlog={BACKLOG}"
 
 
 def _allow_files() -> None:

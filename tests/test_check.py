@@ -300,11 +300,7 @@ def test_certificates_that_name_nobody_are_warned_of(file: Path) -> None:
     ]
 
 
-def test_tls_twice_and_a_port_that_nobody_knows_are_warned_of(file: Path) -> None:
-    ssl = "endpoint = 'ssl:9000:privateKey=none.key:certKey=none.pem'\n"
-    assert odd(f"{OPEN}{ssl}{TLS}", file) == [
-        "listener x: both the ssl: endpoint and tls would encrypt; write tcp: instead of ssl:"
-    ]
+def test_a_port_that_nobody_knows_is_warned_of(file: Path) -> None:
     assert odd(f"node.advertise = 'broker'\n{OPEN}endpoint = 'unix:/run/x'", file) == [
         "listener x: [node] advertise needs a port that is known; give the listener its own advertise"
     ]

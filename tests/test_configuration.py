@@ -23,6 +23,7 @@ from gateway.configuration import (
     Limits,
     Node,
     WebPlan,
+    configure,
     default_listeners,
     listening,
     parse_listen,
@@ -262,6 +263,18 @@ PIPE = "[listener.x]\ndialect = 'pipe'\n"
             "[node]\nadvertise = 'broker:9000'",
             ':2 node.advertise: wants a host without a port, such as "broker.example.org"',
         ),
+        (
+            "[listener.x]\ndialect = 'pipe'\nendpoint = 'ssl:9000'\ntls = { certificate = 'c', key = 'k' }",
+            ":3 listener.x.endpoint: the ssl: endpoint and tls would both encrypt; write tcp: instead of ssl:",
+        ),
+        (
+            "[listener.x]\ndialect = 'pipe'\nendpoint = 'ssl:9000:sslmethod=x'",
+            ":3 listener.x.endpoint: TLS is 1.2 or newer; leave sslmethod out",
+        ),
+        (
+            "[web]\nendpoint = 'ssl:1:dhParameters=x'",
+            ":2 web.endpoint: there are none with the ciphers of today; leave dhParameters out",
+        ),
         ("[node]\nname = ''", ":2 node.name: wants text in quotes (1 to 255 characters), not empty text"),
         ("[limits]\nidle_second = 3", ":2 limits.idle_second: there is no such key; did you mean idle_seconds?"),
         ("[limits]\nframe_seconds = 0", ":2 limits.frame_seconds: wants a number above 0, not 0"),
@@ -307,6 +320,24 @@ PIPE = "[listener.x]\ndialect = 'pipe'\n"
 )
 def test_what_a_file_gets_wrong_is_said_with_its_line_and_what_to_do(file: Path, text: str, sentence: str) -> None:
     assert complaint(file, text) == sentence
+
+
+def test_an_ssl_endpoint_is_a_listener_with_tls_like_any_other(file: Path) -> None:
+    """So its certificates are read again, its handshakes have to end, and `gateway check` looks at its files."""
+    endpoint = "ssl:9000:privateKey=a.key:certKey=a.pem:interface=127.0.0.1"
+    table = "endpoint = 'tcp:9000:interface=127.0.0.1'\ntls = { certificate = 'a.pem', key = 'a.key' }"
+    wanted = read(file, f"[listener.pipe]\ndialect = 'pipe'\n{table}").listeners
+    assert read(file, f"[listener.pipe]\ndialect = 'pipe'\nendpoint = '{endpoint}'").listeners == wanted
+    assert configure(None, {}, listen=[f"pipe={endpoint}"]).listeners == wanted
+    assert configure(None, {"GATEWAY_LISTEN": f"pipe={endpoint}"}).listeners == wanted
+
+
+@pytest.mark.parametrize("origin", ["--listen", "GATEWAY_LISTEN"])
+def test_what_an_ssl_endpoint_cannot_have_is_refused_wherever_it_is_said(origin: str) -> None:
+    value = "pipe=ssl:9000:sslmethod=TLSv1_METHOD"
+    told = {"listen": [value], "environment": {}} if origin == "--listen" else {"environment": {origin: value}}
+    with pytest.raises(ValueError, match=f"^{origin} pipe: TLS is 1.2 or newer; leave sslmethod out$"):
+        configure(None, **told)  # type: ignore[arg-type]
 
 
 def test_a_file_says_all_of_a_process(file: Path) -> None:

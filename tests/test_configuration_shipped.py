@@ -11,7 +11,7 @@ import pytest
 
 from gateway import dialects
 from gateway.configuration import check_exposure, configure, read_configuration
-from gateway.configuration.environment import CONFIG, LISTEN, PLUGINS, VARIABLES
+from gateway.configuration.environment import BESIDE_FILE, SHORT, VARIABLES
 from gateway.configuration.listening import SHARED
 from gateway.configuration.plans import TLS, Backend, CapturePlan, ConsolePlan, Limits, Node, WebPlan
 
@@ -108,9 +108,22 @@ def test_an_example_of_a_default_is_the_default() -> None:
         assert "opcodes" not in listener or msgspec.convert({"opcodes": listener["opcodes"]}, kind)
 
 
-def test_its_prose_names_the_variables_that_there_are() -> None:
-    for name in re.findall(r"GATEWAY_\w+", TEXT):
-        assert name in {*VARIABLES, CONFIG, LISTEN, PLUGINS}
-    for name, (place, _) in VARIABLES.items():
-        if place[0] in ("backend", "insecure"):
-            assert name in TEXT
+def test_its_prose_names_all_variables_that_there_are_and_no_others() -> None:
+    """But for those that are made of a section and its key, of which one is an example."""
+    named = set(re.findall(r"\bGATEWAY_[A-Z_]+", TEXT))
+    assert named <= {*VARIABLES, *BESIDE_FILE}
+    assert named >= {*SHORT.values(), *BESIDE_FILE}
+    told = re.search(r"every key of (.*?), and for those of\n# *(.*?) where these are open", TEXT, re.DOTALL)
+    assert told is not None
+    sections = {place[0] for name, (place, _) in VARIABLES.items() if name not in SHORT.values()}
+    assert set(re.findall(r"\[(\w+)\]", f"{told[1]} {told[2]}")) == sections
+
+
+def test_no_code_of_the_server_reads_a_variable_that_is_not_known_to_be_one() -> None:
+    known = {*VARIABLES, *BESIDE_FILE}
+    package = FILE.parent / "gateway"
+    for path in package.rglob("*.py"):
+        if path.relative_to(package).parts[0] in ("bench", "conformance", "pipeline"):
+            continue  # programs of their own
+        for name in re.findall(r"[\"'](GATEWAY_[A-Z_]*[A-Z])[\"']", path.read_text(encoding="utf-8")):
+            assert name in known, f"{path.name}: {name}"

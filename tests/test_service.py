@@ -141,11 +141,15 @@ def test_the_first_signal_stops_and_any_other_hurries_however_quickly_it_comes(
         def stop(self) -> None:
             done.append("stop")
 
+        def addSystemEventTrigger(self, phase: str, event: str, call: Any) -> None:
+            ended.append(call)
+
     class Service:
         def hurry(self) -> None:
             done.append("hurry")
 
     done: list[str] = []
+    ended: list[Any] = []
     caught: dict[int, Any] = {}
     monkeypatch.setattr(signal, "signal", caught.__setitem__)
     running: Any = Running()
@@ -158,6 +162,9 @@ def test_the_first_signal_stops_and_any_other_hurries_however_quickly_it_comes(
     for call in running.calls:
         call()
     assert done == ["stop", "hurry"]
+    for call in ended:
+        call()
+    assert set(caught.values()) == {signal.SIG_IGN}, "to the end"
 
 
 # -- a process
@@ -208,6 +215,11 @@ class Child:
     def signal(self, *signals: signal.Signals) -> None:
         for number in signals:
             self._process.send_signal(number)
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended yet."""
+        return self._process.poll() is None
 
     def end(self, seconds: float = START_SECONDS) -> int:
         """Its exit status."""
@@ -300,6 +312,19 @@ def test_two_signals_at_once_end_a_gateway_whose_client_does_not_read(tmp_path: 
             started.signal(signal.SIGTERM, signal.SIGINT)
             assert started.end() == 0
             assert time.monotonic() - before < QUICKLY
+        assert "Traceback" not in "".join(started.complaints)
+
+
+@pytest.mark.parametrize("command", [RUN, TWISTD], ids=["run", "twistd"])
+def test_signals_that_come_again_and_again_to_the_very_end_do_not_change_its_status(
+    tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    with child(tmp_path, *command, "--listen", LOOPBACK, "--backend", "memory") as started:
+        started.ports()
+        while started.running:
+            started.signal(signal.SIGTERM, signal.SIGHUP)
+            time.sleep(0.0005)
+        assert started.end() == 0
         assert "Traceback" not in "".join(started.complaints)
 
 

@@ -13,13 +13,15 @@ Choices = Callable[[View], Awaitable[list[str]]]
 
 async def topic_names(view: View) -> list[str]:
     """As they can be typed."""
-    return [topic_name(one.namespace, one.name) for one in await view.topics()]
+    found: list[str] = []
+    await view.each_topic(lambda topics: found.extend([topic_name(one.namespace, one.name) for one in topics]))
+    return found
 
 
 async def group_names(view: View) -> list[str]:
     """As they can be typed."""
-    namespaces = sorted({one.namespace for one in await view.topics()})
-    return sorted({topic_name(one.namespace, one.name) for one in await view.groups_of(namespaces)})
+    groups = await view.groups_of(sorted(await view.namespaces()))
+    return sorted({topic_name(one.namespace, one.name) for one in groups})
 
 
 async def session_ids(view: View) -> list[str]:

@@ -23,11 +23,18 @@ from gateway.core import commands as q
 from gateway.core import replies as r
 from gateway.core.commands import Session
 from gateway.core.faults import CommandFailed
+from gateway.net.attempts import origin
 
 PROMPT = "gateway> "
 
 TRIES = 3
 """Passwords that one talk may get wrong."""
+
+TURN_SECONDS = 60.0
+"""How long a person waits for a turn where others from the same place try passwords.  Programs wait LONGEST at most and
+come again (net.attempts), so that there would be no turn for who types."""
+
+NO_TURN = "Too many passwords are tried from where you are; try again in a minute."
 
 DELAY = 1.0
 """Seconds after the first wrong one; twice as long after each more."""
@@ -189,6 +196,9 @@ class Conversation:
             secret = None if name is None else await self._desk.ask("password: ", hidden=True)
             if name is None or secret is None:
                 return False
+            if not await self._has_turn():
+                self._desk.show(prose(NO_TURN))
+                return False
             if await self._right(name, secret):
                 return True
             await deferLater(self._clock, DELAY * 2**wrong)
@@ -196,9 +206,16 @@ class Conversation:
         self._log.warn("console: {tries} wrong passwords from {peer}", tries=TRIES, peer=self._peer)
         return False
 
+    async def _has_turn(self) -> bool:
+        """Wait for it, among all that log in from there, however they do."""
+        delay = self.view.attempts.delay(origin(self._peer), self._clock.seconds(), TURN_SECONDS)
+        if delay > TURN_SECONDS:
+            return False
+        await deferLater(self._clock, delay)
+        return True
+
     async def _right(self, name: str, secret: str) -> bool:
-        attempts, address = self.view.attempts, self._peer.rpartition(":")[0]
-        await deferLater(self._clock, attempts.delay(address, self._clock.seconds()))
+        attempts, address = self.view.attempts, origin(self._peer)
         try:
             checked = self.view.users.check(q.Authenticate("plain", name, secret))
             proved: r.Authenticated = await checked if isinstance(checked, Deferred) else checked

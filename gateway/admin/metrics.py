@@ -23,6 +23,7 @@ from gateway.admin.web_delay import Delay
 from gateway.admin.web_rows import Stored
 from gateway.backends.commits import SIZES
 from gateway.net.meters import BOUNDS
+from gateway.net.tapping import Journaled
 
 MOST = 20
 """Topics, and groups, that have a series of their own."""
@@ -144,6 +145,16 @@ def _commits_failed(sight: Sight) -> Iterable[Sample]:
     return [((), sum(commits.failed for commits in sight.view.commits))] if sight.view.commits else []
 
 
+def _captured(read: Callable[[Journaled], int]) -> Callable[[Sight], Iterable[Sample]]:
+    """A number of all captures together; none where nothing is captured."""
+
+    def samples(sight: Sight) -> Iterable[Sample]:
+        found = sight.view.journals
+        return [((), sum(map(read, found)))] if found else []
+
+    return samples
+
+
 def _together(found: Sequence[Spread]) -> Spread:
     counts = [sum(column) for column in zip(*(each.counts for each in found), strict=True)]
     return Spread(found[0].bounds, counts, sum(each.total for each in found))
@@ -196,6 +207,22 @@ METRICS = (
     Counted("commit_seconds", _histogram, "A transaction of the store, with its sync.", (), _commit_seconds),
     Counted("commit_commands", _histogram, "Commands in a transaction of the store.", (), _commit_sizes),
     Counted("commit_failures", _counter, "Transactions that the disk did not take.", (), _commits_failed),
+    Counted("captured_rows", _counter, "Rows in files of a capture.", (), _captured(lambda told: told.rows)),
+    Counted("captured_bytes", _counter, "Bytes that they take there.", (), _captured(lambda told: told.octets)),
+    Counted(
+        "captured_rows_dropped",
+        _counter,
+        "Rows for which there was no room in memory.",
+        (),
+        _captured(lambda told: told.dropped),
+    ),
+    Counted(
+        "captured_rows_failed",
+        _counter,
+        "Rows that could not be written.",
+        (),
+        _captured(lambda told: told.failed),
+    ),
     Counted(
         "ready",
         _gauge,

@@ -12,15 +12,21 @@ from gateway.admin.console import console_factory, ssh_factory
 from gateway.admin.plan import ConsolePlan, WebPlan
 from gateway.admin.view import View
 from gateway.admin.web import Page
+from gateway.net.descriptions import unseal
+from gateway.net.security import Certificates, with_tls
 
 
 class Admin:
-    """Of one process.  registry: what `/metrics` shows."""
+    """Of one process.  registry: what `/metrics` shows.
+
+    certificates: of those that listen with TLS.
+    """
 
     def __init__(self, view: View, registry: CollectorRegistry, clock: IReactorTime) -> None:
         self._view = view
         self._clock = clock
         self._opened: list[tuple[str, IListeningPort, str]] = []
+        self.certificates: list[Certificates] = []
         self._page = Page(view, registry, clock)  # whose metrics the console shows, too
 
     def open(self, console: ConsolePlan | None, web: WebPlan | None) -> None:
@@ -45,6 +51,10 @@ class Admin:
         await self._page.close()
 
     def _listen(self, name: str, endpoint: str, factory: IProtocolFactory, hint: str) -> None:
+        sealed = unseal(endpoint)
+        if sealed is not None:
+            self.certificates.append(Certificates(sealed.certificate, sealed.key))
+            endpoint, factory = sealed.endpoint, with_tls(factory, self.certificates[-1], self._clock)
         try:
             opened: Deferred[IListeningPort] = endpoints.serverFromString(self._clock, endpoint).listen(factory)
         except (LookupError, ValueError, TypeError) as error:

@@ -16,7 +16,7 @@ from gateway.admin.answers import Answer, Facts
 from gateway.admin.choices import Choices, group_names, kinds, session_ids, topic_names, watched
 from gateway.admin.shown import harmless, topic_name
 from gateway.admin.tables import Column, Row, Table
-from gateway.admin.view import MAX_SHOWN, GroupRow, SessionRow, View
+from gateway.admin.view import MAX_SHOWN, SessionRow, View
 from gateway.admin.watching import Wanted, Watch
 from gateway.admin.words import Wrong
 from gateway.core.commands import DEFAULT_NAMESPACE, DEFAULT_NAMESPACE_ID, Session, Topic
@@ -145,7 +145,10 @@ async def show_sessions(console: Console, arguments: Arguments) -> Answer:
 async def show_topics(console: Console, arguments: Arguments) -> Answer:
     """By namespace, in the order of their numbers."""
     prefix = words.name(arguments[0]) if arguments else ""
-    found = [one for one in await console.view.topics() if _begins(one.namespace, one.name, prefix)]
+    found: list[TopicDescription] = []
+    await console.view.each_topic(
+        lambda topics: found.extend([one for one in topics if _begins(one.namespace, one.name, prefix)])
+    )
     return Answer(tables=(rows.topics(found),), empty="There are no such topics.")
 
 
@@ -161,8 +164,8 @@ async def show_groups(console: Console, arguments: Arguments) -> Answer:
     """By namespace and name."""
     view = console.view
     prefix = words.name(arguments[0]) if arguments else ""
-    everywhere = await view.groups_of(sorted({one.namespace for one in await view.topics()}))
-    found: list[GroupRow] = [await view.lag(one) for one in everywhere if _begins(one.namespace, one.name, prefix)]
+    everywhere = await view.groups_of(sorted(await view.namespaces()))
+    found = await view.lags(one for one in everywhere if _begins(one.namespace, one.name, prefix))
     return Answer(tables=(rows.groups(found),), empty="There are no such groups.")
 
 

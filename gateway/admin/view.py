@@ -5,12 +5,14 @@ Everything that a client chose comes as it was said; whoever shows it makes it h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import TypeVar
 
 import msgspec
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import deferLater
 
 from gateway import __version__
 from gateway.backends.commits import Commits
@@ -26,10 +28,17 @@ from gateway.net.attempts import Attempts
 from gateway.net.meters import FaultSeen, Meter
 from gateway.net.port import Port
 from gateway.net.server import Connection, Listening
+from gateway.net.tapping import Journaled
 from gateway.net.users import Users
 
 MAX_SHOWN = 1000
 """Records that are read at a time."""
+
+AT_A_TIME = 5000
+"""Topics that are gone over before others get their turn: about ten milliseconds."""
+
+LAGS_AT_A_TIME = 500
+"""Groups likewise, of a store that answers at once."""
 
 T = TypeVar("T", bound=r.Answer)
 
@@ -104,6 +113,11 @@ class View:
     def commits(self) -> tuple[Commits, ...]:
         """How they go, of each store that counts them."""
         return getattr(self._backend, "commits", ())
+
+    @property
+    def journals(self) -> list[Journaled]:
+        """What has become of what was captured, of each capture."""
+        return [told() for told in self._port.taps.journals]
 
     @property
     def users(self) -> Users:
@@ -183,18 +197,31 @@ class View:
         """The store: counts and durability."""
         return await self._told(r.NodeDescription, q.Describe())
 
-    async def topics(self) -> list[r.TopicDescription]:
-        """Of all namespaces; of the default one where the backend knows no others."""
+    async def each_topic(self, see: Callable[[Sequence[r.TopicDescription]], object]) -> None:
+        """Shows all topics of all namespaces, AT_A_TIME at a time: however many there are, others get their turn."""
+        topics = await self._each_topic()
+        while part := list(islice(topics, AT_A_TIME)):
+            see(part)
+            if len(part) == AT_A_TIME:
+                await deferLater(self.clock, 0)
+
+    async def _each_topic(self) -> Iterator[r.TopicDescription]:
+        each: Callable[[], Iterator[r.TopicDescription]] | None = getattr(self._backend, "topics", None)
+        if each is not None:
+            return each()
+        found: list[r.TopicDescription] = []
+        for name in await self.namespaces():
+            found += (await self._told(r.Topics, q.ListTopics(name))).topics
+        return iter(found)
+
+    async def namespaces(self) -> list[str]:
+        """All of them; the default one where the backend knows no others."""
         try:
-            namespaces = [each.name for each in (await self._told(r.Namespaces, q.ListNamespaces())).namespaces]
+            return [each.name for each in (await self._told(r.Namespaces, q.ListNamespaces())).namespaces]
         except CommandFailed as failure:
             if failure.fault is not Fault.UNSUPPORTED:
                 raise
-            namespaces = [q.DEFAULT_NAMESPACE]
-        found: list[r.TopicDescription] = []
-        for name in namespaces:
-            found += (await self._told(r.Topics, q.ListTopics(name))).topics
-        return found
+            return [q.DEFAULT_NAMESPACE]
 
     async def topic(self, topic: q.Topic) -> r.TopicDescription:
         """Raises CommandFailed."""
@@ -203,11 +230,6 @@ class View:
     async def namespace(self, name: int | str) -> r.NamespaceDescription:
         """Raises CommandFailed."""
         return await self._told(r.NamespaceDescription, q.DescribeNamespace(name))
-
-    async def groups(self) -> list[GroupRow]:
-        """Of all namespaces."""
-        found = await self.groups_of(sorted({topic.namespace for topic in await self.topics()}))
-        return [await self.lag(group) for group in found]
 
     async def groups_of(self, namespaces: Iterable[str]) -> list[r.GroupDescription]:
         """All of these namespaces; their lags take a question each."""
@@ -238,6 +260,15 @@ class View:
             return GroupRow(group, None)
         behind = (max(0, end - committed.offsets.get(at, 0)) for at, end in committed.ends.items())
         return GroupRow(group, sum(behind))
+
+    async def lags(self, groups: Iterable[r.GroupDescription]) -> list[GroupRow]:
+        """How far each is behind; others get their turn.  Raises CommandFailed."""
+        rows: list[GroupRow] = []
+        for group in groups:
+            rows.append(await self.lag(group))
+            if not len(rows) % LAGS_AT_A_TIME:
+                await deferLater(self.clock, 0)
+        return rows
 
     async def _told(self, kind: type[T], command: q.Command) -> T:
         answered = self._backend.execute(command, self._who)

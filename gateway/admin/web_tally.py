@@ -15,12 +15,13 @@ Key = tuple[str, str, int]
 class Tally:
     """before: how far each topic went at the last look.  seconds: since then, None = there was none.
 
-    ends:    how far each goes now.
+    ends:    how far each goes now.  namespaces: that have topics.
     busiest: of those that were added, by rate and then by records.
     """
 
     def __init__(self, before: Mapping[Key, int], seconds: float | None) -> None:
         self.ends: dict[Key, int] = {}
+        self.namespaces: set[str] = set()
         self.busiest: list[Weighed] = []
         self.partitions = 0
         self.records = 0
@@ -47,6 +48,7 @@ class Tally:
             size += part.bytes
         key = topic.namespace, topic.name, topic.created
         self.ends[key] = end
+        self.namespaces.add(topic.namespace)
         self.partitions += len(topic.partitions)
         self.records += end - start
         self.bytes += size

@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 import msgspec
 from twisted.internet.defer import CancelledError, Deferred, TimeoutError
 from twisted.internet.interfaces import IReactorTime
-from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
 from gateway.admin.view import GroupRow, View
@@ -33,7 +32,6 @@ from gateway.admin.web_rows import (
 from gateway.admin.web_tally import Key, Tally
 from gateway.backends.wall import microseconds
 from gateway.core.faults import CommandFailed, Fault
-from gateway.core.replies import TopicDescription
 
 T = TypeVar("T")
 
@@ -51,9 +49,6 @@ LOOK_SECONDS = 5.0
 
 MAX_GROUPS = 1000
 """Groups whose lag is asked for: it takes a question each."""
-
-AT_A_TIME = 5000
-"""Topics that are gone over before others get their turn: about ten milliseconds."""
 
 _NOTHING = Stored(Shown([], 0), Shown([], 0))
 
@@ -130,29 +125,25 @@ class Watch:
         return self._last
 
     async def _list(self) -> Stored:
-        topics = await _if_supported(self._view.topics()) or []
-        tally = await self._tally(topics)
-        groups, total = await self._groups(sorted({topic.namespace for topic in topics}))
+        tally = await self._tally()
+        groups, total = await self._groups(sorted(tally.namespaces))
         lags: dict[tuple[str, str], int] = {}
         for group in groups:
             if group.lag is not None:
                 lags[group.namespace, group.topic] = max(group.lag, lags.get((group.namespace, group.topic), 0))
         return Stored(
-            Shown([topic_shown(weighed, lags) for weighed in tally.busiest], len(topics)),
+            Shown([topic_shown(weighed, lags) for weighed in tally.busiest], len(tally.ends)),
             Shown(groups, total),
             *(tally.partitions, tally.records, tally.bytes, tally.rate),
             lag=sum(group.lag or 0 for group in groups),
             looked_at=len(groups),
         )
 
-    async def _tally(self, topics: Sequence[TopicDescription]) -> Tally:
-        """What they hold; others get their turn between some and some more."""
+    async def _tally(self) -> Tally:
+        """What topics hold."""
         now, last = self._clock.seconds(), self._ends_at
         tally = Tally(self._ends, None if last is None or now <= last else now - last)
-        for at in range(0, len(topics), AT_A_TIME):
-            if at:
-                await deferLater(self._clock, 0)
-            tally.add(topics[at : at + AT_A_TIME])
+        await _if_supported(self._view.each_topic(tally.add))
         self._ends, self._ends_at = tally.ends, now
         return tally
 

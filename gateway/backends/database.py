@@ -21,7 +21,7 @@ from gateway.core import changes as c
 from gateway.core.changes import Change
 from gateway.core.commands import TopicSettings
 from gateway.core.faults import CommandFailed, Fault
-from gateway.core.idempotence import FORGET_AFTER
+from gateway.core.idempotence import FORGET_AFTER, MANY
 from gateway.core.records import Encoding, RecordBatch
 from gateway.core.state import State
 
@@ -124,6 +124,7 @@ def start(path: Path, now: int) -> tuple[sqlite3.Connection, State, State]:
     connection = connect(path)
     try:
         prepare(connection)
+        forget(connection, now)
         return connection, load(connection, now), load(connection, now)
     except Unusable:
         connection.close()
@@ -259,6 +260,20 @@ def fold(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
 
+def forget(connection: sqlite3.Connection, now: int) -> None:
+    """Remove the producers that `core.idempotence` forgets.  Raises Unusable if the file is damaged."""
+    try:
+        full = "SELECT number FROM producers GROUP BY number HAVING count(*) > ?"
+        for (number,) in connection.execute(full, (MANY,)).fetchall():
+            connection.execute(
+                "DELETE FROM producers WHERE number = ?1 AND heard < ?2 AND producer NOT IN"
+                " (SELECT producer FROM producers WHERE number = ?1 ORDER BY heard DESC LIMIT ?3)",
+                (number, now - FORGET_AFTER, MANY),
+            )
+    except sqlite3.Error as error:
+        raise Unusable(f"the data file is damaged ({error}); restore it from a copy") from error
+
+
 def load(connection: sqlite3.Connection, now: int) -> State:
     """The state as it was saved.  now: us since the epoch.
 
@@ -274,8 +289,7 @@ def load(connection: sqlite3.Connection, now: int) -> State:
             partition.start, partition.end, partition.bytes = first, end, size
             partition.topic.timestamp = max(partition.topic.timestamp, timestamp)
             _check_end(connection, number, first, end)
-        known = connection.execute("SELECT * FROM producers WHERE heard >= ? ORDER BY heard", (now - FORGET_AFTER,))
-        for number, producer, epoch, last, heard in known:
+        for number, producer, epoch, last, heard in connection.execute("SELECT * FROM producers ORDER BY heard"):
             if number in state.partitions:
                 state.partitions[number].producers.heard(producer, epoch, last, heard)
     except Unusable:

@@ -34,6 +34,7 @@ class IBackend(Interface):
     """Carries commands out.
 
     One with `immediate = True` answers small reads at once, but for the first few: they are tried past the queue.
+    One with `topics()` gives descriptions of all its topics one by one, to who has other things to do between them.
     """
 
     durability: str = Attribute(

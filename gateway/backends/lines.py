@@ -2,7 +2,8 @@
 
 A session sees what it wrote, also if it asks before that is visible: what only looks, or looks before it writes, waits
 for the writes of its session that came before it, and for those that something before it in the line came to.  Writes
-wait for nothing, so a session that never stops writing is not kept from reading.
+wait for nothing, so a session that never stops writing is not kept from reading; but those that remove what was asked
+about wait for their turn, and with them the writes behind them.
 """
 
 from __future__ import annotations
@@ -35,9 +36,13 @@ class Write:
 
 
 class Line:
-    """Of one session: in their order, what wants to look and the writes that must be visible by then."""
+    """Of one session: in their order, what wants to look and the writes that must be visible by then.
+
+    writing: writes that wait for their turn.
+    """
 
     def __init__(self) -> None:
+        self.writing = 0
         self._order: deque[Write | Deferred[None]] = deque()
 
     def enter(self, newest: Write | None) -> Deferred[None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import cast
 
 from twisted.internet.defer import Deferred
@@ -25,7 +26,7 @@ from gateway.core.replies import Reply
 from gateway.core.state import Partition, State, Topic
 from gateway.core.table_decisions import TABLE_DECISIONS, untabled
 from gateway.core.tables import Table, tabulate
-from gateway.core.views import answer, describe_node, looks
+from gateway.core.views import answer, describe_node, each_topic, looks
 
 
 @implementer(IBackend)
@@ -41,6 +42,7 @@ class MemoryBackend:
         self._grouping = Grouping(self._state, clock, now, self._write)
         self._fetching = Fetching(self._state, self, clock, self._write, self._grouping.turn)
         self._tabling = Tabling(self._state, now, self._load, clock, self._write, self._fetching)
+        self.topics = partial(each_topic, self._state)
         self._now = now
         self._started = now()
         self._looks: dict[type, Look] = {

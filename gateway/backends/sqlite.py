@@ -13,6 +13,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TypeVar, cast
@@ -45,7 +46,7 @@ from gateway.core.replies import Outcome, Reply
 from gateway.core.state import Partition, State, Topic
 from gateway.core.table_decisions import TABLE_DECISIONS, untabled
 from gateway.core.tables import Part, Table, tabulate
-from gateway.core.views import answer, describe_node, looks
+from gateway.core.views import answer, describe_node, each_topic, looks
 
 T = TypeVar("T")
 
@@ -202,6 +203,12 @@ class _Writer(threading.Thread):
             return False
 
 
+REMOVING: frozenset[type] = frozenset(
+    {q.DeleteNamespace, q.DeleteTopic, q.DeletePartitions, q.DeleteGroup, q.AlterTopic}
+)
+"""Writes that wait for what their session asked before: it would not find what it asks about."""
+
+
 @implementer(IBackend)
 class SqliteBackend:
     """directory: where the file is, made if absent.  now: the wall clock in us since the epoch.
@@ -232,6 +239,7 @@ class SqliteBackend:
         except database.Unusable:
             os.close(self._lock)
             raise
+        self.topics = partial(each_topic, self._state)
         self._tail = Tail(TAIL_BYTES)
         self._newest: dict[Session, Write] = {}
         self._lines: dict[Session, Line] = {}
@@ -265,12 +273,16 @@ class SqliteBackend:
 
     def _execute(self, command: q.Command, session: Session) -> Reply | Deferred[Reply]:
         """What writes, or stands behind a write of its session."""
+        line = self._lines.get(session)
+        overtakes = line is None or not line.writing
         if writes(command) and not concerns_members(command):
+            if line is not None and (line.writing or type(command) in REMOVING):
+                return self._write_later(command, session, line)
             return self._write(command, session)
         if type(command) is q.Take:
             return self._tabling.take(command, session)
-        free = session not in self._newest and session not in self._lines
-        if isinstance(command, q.CommitOffsets) and None not in command.offsets:
+        free = session not in self._newest and line is None
+        if isinstance(command, q.CommitOffsets) and None not in command.offsets and overtakes:
             try:
                 return self._write(self._grouping.resolved(command, session), session)
             except CommandFailed:
@@ -327,6 +339,16 @@ class SqliteBackend:
         write = self._newest[session] = Write(command, session)
         self._writer.queue.put(write)
         return write.done
+
+    def _write_later(self, command: Written, session: Session, line: Line) -> Deferred[Reply]:
+        """Behind what looks, and before what stands behind it."""
+
+        def write(ignored: None) -> Deferred[Reply]:
+            line.writing -= 1
+            return self._write_besides(command, session)
+
+        line.writing += 1
+        return line.enter(self._newest.get(session)).addCallback(write)
 
     def _write_besides(self, command: Written, session: Session) -> Deferred[Reply]:
         """What something that looked, or looked first, came to write; what stands behind it in line sees that, too."""

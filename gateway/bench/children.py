@@ -82,10 +82,11 @@ def stop(process: subprocess.Popen[bytes], deadline: float) -> None:
         process.wait()
 
 
-def gateway(backend: str, listeners: Sequence[str] = LISTENERS) -> list[str]:
-    """The command that starts the gateway itself on free ports of loopback."""
+def gateway(backend: str, listeners: Sequence[str] = LISTENERS, capture: Path | None = None) -> list[str]:
+    """The command that starts the gateway itself on free ports of loopback.  capture: where all that crosses goes."""
     listen = [f"--listen={dialect}=tcp:0:interface=127.0.0.1" for dialect in listeners]
-    return [sys.executable, "-m", "gateway.cli", "run", *listen, f"--backend={backend}"]
+    more = [] if capture is None else [f"--capture={capture}"]
+    return [sys.executable, "-m", "gateway.cli", "run", *listen, f"--backend={backend}", *more]
 
 
 def echo() -> list[str]:

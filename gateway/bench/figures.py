@@ -73,6 +73,11 @@ GOALS = (
     Goal(7, "ping-pong, p99 added to echo, us", "cursus-ping-pong/memory", "echo-ping-pong/echo", "p99", 50, 20),
     Goal(9, "cursus to iggy : to cursus", "iggy-poll-100-of-cursus/memory", "cursus-fetch/memory", "rate", 0.25, 0.45),
     Goal(9, "iggy to cursus : to iggy", "cursus-fetch-of-iggy/memory", "iggy-poll-100/memory", "rate", 0.25, 0.45),
+    Goal(0, "captured : not, batches", "cursus-batch/captured-sqlite", "cursus-batch/sqlite", "rate", 0.85, 0.95),
+    Goal(0, "captured : not, batches, memory", "cursus-batch/captured", "cursus-batch/memory", "rate", 0.85, 0.95),
+    Goal(0, "captured : not, single", "cursus-single/captured-sqlite", "cursus-single/sqlite", "rate", 0.85, 0.95),
+    Goal(0, "captured : not, single, memory", "cursus-single/captured", "cursus-single/memory", "rate", 0.85, 0.95),
+    Goal(0, "captured : not, map reads", "grid-get/captured", "grid-get/memory", "rate", 0.85, 0.95),
     Goal(0, "two hops : one, p50 of a write", "cursus-ping-pong/remote", "cursus-ping-pong/memory", "times", 2.5, 2),
     Goal(0, "two hops : one, p50 of a read", "grid-get-ping-pong/remote", "grid-get-ping-pong/memory", "times", 2.5, 2),
 )

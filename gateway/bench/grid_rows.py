@@ -39,7 +39,7 @@ GRID = (
         port="grid",
         connections=8,
         depth=64,
-        on=(*GATEWAY, "remote"),
+        on=(*GATEWAY, "remote", "captured", "captured-sqlite"),
         echo="echo-8x64/echo",
     ),
     Scenario(

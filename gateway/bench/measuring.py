@@ -13,9 +13,15 @@ from gateway.bench import BenchFailed, children, disk, frames
 from gateway.bench.control import TOPIC, Control
 from gateway.bench.generator import Job, Measured
 from gateway.bench.scenario import Row, Scenario, Target
+from gateway.capture.rows import captures
+from gateway.capture.sheets import requests as count_requests
 
 WARMUP = 0.5
 """Seconds before the measured time, at most."""
+
+
+CAPTURED = 0.95
+"""Of all requests, at least: what a capture drops on a machine that has too much to do costs it nothing."""
 
 
 class Sample(msgspec.Struct, frozen=True):
@@ -56,6 +62,8 @@ def measure(row: Row, terms: Terms) -> Sample:
             command = _command(row.target, directory, terms, servers, server_cpu)
             server = servers.enter_context(children.serving(command, directory, server_cpu))
             measured = _drive(row, server, terms, load_cpu)
+        if row.target in ("captured", "captured-sqlite"):
+            _check_captured(directory / "captured", sum(part.total for part in measured))
     return _sample(row.scenario, measured)
 
 
@@ -66,6 +74,10 @@ def _command(target: Target, directory: Path, terms: Terms, servers: ExitStack, 
             return children.echo()
         case "memory":
             return children.gateway("memory")
+        case "captured":
+            return children.gateway("memory", capture=directory / "captured")
+        case "captured-sqlite":
+            return children.gateway(f"sqlite:{directory / 'gateway'}", capture=directory / "captured")
         case "kafka":
             return children.gateway(f"kafka:{terms.kafka}")
         case "remote":
@@ -80,7 +92,7 @@ def _cores(row: Row) -> tuple[int | None, int | None]:
     """Where server and load run.  One request at a time is twice as fast if the scheduler happens to put both on one
     core, and rounds then differ by a factor of two; apart they agree within a few percent."""
     cores = sorted(os.sched_getaffinity(0))
-    apart = row.scenario.apart and row.target not in ("sqlite", "kafka") and len(cores) > 1
+    apart = row.scenario.apart and row.target not in ("sqlite", "captured-sqlite", "kafka") and len(cores) > 1
     return (cores[0], cores[1]) if apart else (None, None)
 
 
@@ -121,6 +133,13 @@ def _drive(row: Row, server: children.Server, terms: Terms, cpu: int | None) -> 
 def _check_stored(stored: int, acknowledged: int) -> None:
     if stored != acknowledged:
         raise BenchFailed(f"{acknowledged} records were acknowledged and {stored} are stored")
+
+
+def _check_captured(directory: Path, requests: int) -> None:
+    """Once the server has ended, which writes what it still has."""
+    captured = sum(map(count_requests, (sheet for file in captures([directory]) for sheet in file.sheets())))
+    if captured < CAPTURED * requests:
+        raise BenchFailed(f"of {requests} requests {captured} were captured")
 
 
 def _sample(scenario: Scenario, measured: list[Measured]) -> Sample:

@@ -78,6 +78,8 @@ def main(argv: list[str]) -> int:
     help="Where durable rows write; the system's temporary directory unless given.",
 )
 @click.option("--kafka", default="", metavar="HOST:PORT", help="A broker to measure on, too: `make kafka` runs one.")
+@click.option("--spark", is_flag=True, help="Measure how Spark reads a topic, beside Parquet, and nothing else.")
+@click.option("--records", default=1_000_000, show_default=True, type=click.IntRange(1_000), help="Of that topic.")
 def bench(
     rounds: int,
     seconds: float,
@@ -87,8 +89,13 @@ def bench(
     generators: int,
     directory: Path | None,
     kafka: str,
+    spark: bool,
+    records: int,
 ) -> None:
     """Run what was asked for."""
+    if spark:
+        _spark(records, rounds, seconds, directory or Path(tempfile.gettempdir()), as_json)
+        return
     chosen = rows(only, bool(kafka))
     if not chosen:
         raise click.UsageError(f"no row has {' or '.join(only)} in its name; --list says which there are")
@@ -100,6 +107,16 @@ def bench(
         click.echo(msgspec.json.format(msgspec.json.encode(report)).decode())
     else:
         show(report, _console())
+
+
+def _spark(records: int, rounds: int, seconds: float, directory: Path, as_json: bool) -> None:
+    try:
+        import pyspark  # noqa: F401
+    except ImportError:
+        raise click.ClickException("it runs on Spark: pip install 'polyglot-gateway[pipeline]'") from None
+    from gateway.bench.spark import main as measure_spark
+
+    measure_spark(-(-records // 1_000) * 1_000, rounds, seconds, directory, as_json)
 
 
 def run(chosen: list[Row], rounds: int, terms: Terms) -> Report:

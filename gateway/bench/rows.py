@@ -18,7 +18,7 @@ from gateway.bench.loads import (
     stream_group,
 )
 from gateway.bench.mlog_rows import MLOG
-from gateway.bench.scenario import EVERYWHERE, GATEWAY, Row, Scenario
+from gateway.bench.scenario import EVERYWHERE, GATEWAY, WATCHED, Row, Scenario
 
 SMALL = frames.framed(b"x" * 32)
 
@@ -80,7 +80,7 @@ SCENARIOS = (
         depth=16,
         records=BATCH,
         stores=True,
-        on=EVERYWHERE,
+        on=WATCHED,
         echo="echo-batch/echo",
         file="file-batch/file",
     ),
@@ -93,7 +93,7 @@ SCENARIOS = (
         depth=64,
         records=1,
         stores=True,
-        on=EVERYWHERE,
+        on=WATCHED,
         echo="echo-8x64/echo",
     ),
     Scenario(

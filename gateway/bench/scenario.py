@@ -10,15 +10,19 @@ import msgspec
 from gateway.bench.control import Control
 from gateway.bench.loads import Load
 
-Target = Literal["memory", "sqlite", "remote", "kafka", "echo", "file"]
-"""memory, sqlite: the gateway with that backend.  remote: the gateway before another one with memory, native between
-them.  kafka: before a broker that somebody runs.  echo: the reference server.  file: appends of our own, no server."""
+Target = Literal["memory", "sqlite", "captured", "captured-sqlite", "remote", "kafka", "echo", "file"]
+"""memory, sqlite: the gateway with that backend.  captured, captured-sqlite: the same, and all that crosses is written
+to files.  remote: the gateway before another one with memory, native between them.  kafka: before a broker that
+somebody runs.  echo: the reference server.  file: appends of our own, no server."""
 
 GATEWAY: tuple[Target, ...] = ("sqlite", "memory")
 """The gateway with each of its own backends."""
 
 EVERYWHERE: tuple[Target, ...] = (*GATEWAY, "remote", "kafka")
 """And with those that others do the work for."""
+
+WATCHED: tuple[Target, ...] = (*EVERYWHERE, "captured", "captured-sqlite")
+"""And with all that crosses written to files."""
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,8 +16,10 @@ from gateway import __version__
 from gateway.capture.journal import Journal, Source
 from gateway.capture.plan import CapturePlan
 from gateway.capture.redaction import Redaction
+from gateway.capture.ringing import RingTap
 from gateway.capture.rings import QUIET_SECONDS, Ring, Rings, Seldom
-from gateway.capture.rows import ListenerSaid, Row
+from gateway.capture.row import Row
+from gateway.capture.rows import ListenerSaid
 from gateway.capture.taps import CaptureTap
 from gateway.core.commands import Session
 from gateway.dialects.session import Tap
@@ -54,7 +56,7 @@ def open_capture(
 class OpenCapture:
     """A capture that goes on until it is closed.
 
-    journal: what becomes of the rows; its numbers are for the metrics.
+    journal: what becomes of the rows.  Its numbers are for the metrics, after the end as well.
     """
 
     _log = Logger()
@@ -74,15 +76,11 @@ class OpenCapture:
         self._all = plan.keep == "all"
         self._directory = plan.directory
         self._port = port
-        self._there = port.connections
-        self._add = self.journal.add
         self._wall = wall
         self._run = run
         self._rings = Rings(plan.ring_bytes, plan.memory_bytes)
         self._breaches = Seldom(port.clock.seconds, QUIET_SECONDS)
         self._redactions = {name: _redaction(listening) for name, listening in each.items()}
-        self._open: dict[int, Session] = {}
-        self._beginning = False
         self._timer = LoopingCall(self._tick)
         self._timer.clock = port.clock
         self._take_off: Callable[[], None] = _untapped
@@ -92,35 +90,35 @@ class OpenCapture:
         self.journal.writer.prepare()
         self.journal.start()
         self._timer.start(FLUSH_SECONDS, now=False)
-        self._beginning = True
-        self._take_off = self._port.taps.add(_everybody, self._make)
-        self._beginning = False
+        self._take_off = self._port.taps.add(_everybody, self._make, self._leave)
+        self._port.taps.journals.append(self.journal.told)
 
     def close(self) -> Deferred[None]:
         """Take the taps off; fires when all is written."""
         self._take_off()
         if self._timer.running:
             self._timer.stop()
-        self._look()
         self.journal.finish()
         return self._run(self.journal.join)
 
     def _make(self, who: Session) -> Tap:
-        if len(self._there) != len(self._open) + 1 and not self._beginning:
-            self._look()
-        self._open[who.id] = who
         opened, redaction = self._of(who, "open", who.peer), self._redactions[who.listener]
         if self._all:
-            self.journal.add(opened)
-            return CaptureTap(who, redaction, self._take, lambda: self._tell(who), self._wall)
+            journal = self.journal
+            journal.gathered.enter(who)
+            journal.add(opened)
+            breach = lambda: self._tell(who)  # noqa: E731
+            return CaptureTap(who, redaction, journal.gathered, journal.turn, breach, self._port.clock.seconds)
         ring = self._rings.enter(who.id)
         ring.add(opened)
-        return CaptureTap(who, redaction, ring.add, lambda: self._write(ring), self._wall)
+        return RingTap(who, redaction, ring.add, lambda: self._write(ring), self._wall)
 
-    def _take(self, row: Row) -> None:
-        if len(self._there) != len(self._open):
-            self._look()
-        self._add(row)
+    def _leave(self, who: Session) -> None:
+        """A connection is gone."""
+        self._rings.leave(who.id)
+        if self._all:
+            self.journal.add(self._of(who, "close"))
+            self.journal.gathered.leave(who.id)
 
     def _tell(self, who: Session) -> None:
         """The peer broke its protocol; what came before is in the files."""
@@ -135,21 +133,11 @@ class OpenCapture:
         if self._breaches.now():
             self.journal.add_apart(ring.take())
 
-    def _look(self) -> None:
-        """Note which connections are gone: before the next row of any other, so that the order is that of events."""
-        there = {connection.who.id for connection in self._there}
-        for number in [number for number in self._open if number not in there]:
-            closed = self._of(self._open.pop(number), "close")
-            self._rings.leave(number)
-            if self._all:
-                self.journal.add(closed)
-
     def _of(self, who: Session, happened: Literal["open", "close"], note: str = "") -> Row:
         now, principal = self._wall() // 1000, who.principal or ""
         return Row(now, who.id, who.dialect, who.listener, happened, principal=principal, note=note)
 
     def _tick(self) -> None:
-        self._look()
         self._rings.tick()
         self.journal.flush()
 

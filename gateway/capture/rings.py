@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from gateway.capture.rows import Row
+from gateway.capture.row import Row
 from gateway.core.faults import Fault
 
 BREACHES = frozenset({Fault.MALFORMED, Fault.TOO_LARGE, Fault.UNSUPPORTED})

@@ -1,32 +1,29 @@
-"""Rows and the files that hold them; the package's docstring says what they look like."""
+"""The files that hold rows, and how they are read; the package's docstring says what they look like."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import BinaryIO
 
 import msgpack  # type: ignore[import-untyped]
 import msgspec
 import zstandard
+
+from gateway.capture.row import FIELDS as FIELDS
+from gateway.capture.row import Direction as Direction
+from gateway.capture.row import Row as Row
+from gateway.capture.sheets import Sheet, Unfolding
 
 FORMAT = "gateway-capture"
 VERSION = 1
 
 SUFFIX = ".rows.zst"
 
-LEVEL = 1
-"""Of zstd.  256 KiB of JSON take 0.4 ms and become a quarter; at level 3 they take 0.7 and become no smaller."""
-
 MOST = 1 << 31
 """Bytes of one zstd frame, unpacked; we write some megabytes, and one frame of a client more."""
 
-ROOM = 1 << 20
-"""Bytes of the buffer that is used again."""
-
 _READ = 1 << 20
-
-Direction = Literal["in", "out", "open", "close", "gap"]
 
 
 class ListenerSaid(msgspec.Struct, frozen=True):
@@ -48,65 +45,8 @@ class Header(msgspec.Struct, frozen=True):
     version: int = VERSION
 
 
-class Row(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One frame, or one thing that happened.  See the package's docstring."""
-
-    time: int
-    connection: int
-    dialect: str
-    listener: str
-    direction: Direction
-    frame: bytes = b""
-    ticket: int = -1
-    kind: str = ""
-    namespace: str = ""
-    topic: str = ""
-    outcome: str = ""
-    latency: int = 0
-    principal: str = ""
-    note: str = ""
-
-    @property
-    def place(self) -> str:
-        """What it is about, for people: the namespace only where it is not the usual one."""
-        return self.topic if self.namespace in ("", "default") else f"{self.namespace}/{self.topic}".rstrip("/")
-
-
-FIELDS = Row.__struct_fields__
-
-
 class NoCapture(ValueError):
     """A file that is none of ours; the sentence is for the user."""
-
-
-# -- writing
-
-
-class Packing:
-    """Makes zstd frames, in one thread.  Its buffer is used again and again: fresh memory costs as much as packing."""
-
-    def __init__(self) -> None:
-        self._compress = zstandard.ZstdCompressor(level=LEVEL, write_checksum=True).compress
-        self._encode = msgspec.msgpack.Encoder().encode_into
-        self._buffer = bytearray()
-
-    def header(self, header: Header) -> bytes:
-        """What a file begins with."""
-        self._encode(header, self._buffer)
-        return self._compress(self._buffer)
-
-    def rows(self, rows: list[Row]) -> bytes:
-        """Rows one after the other: encoded as one array, whose head is taken off; a tenth of the time of a loop."""
-        self._encode(rows, self._buffer)
-        head = 1 if len(rows) < 16 else 3 if len(rows) < 1 << 16 else 5
-        with memoryview(self._buffer) as whole, whole[head:] as each:
-            packed = self._compress(each)
-        if len(self._buffer) > ROOM:
-            self._buffer = bytearray()
-        return packed
-
-
-# -- reading
 
 
 class Capture:
@@ -121,13 +61,21 @@ class Capture:
         self.header = self._header(next(self._values(), None))
 
     def __iter__(self) -> Iterator[Row]:
+        for sheet in self.sheets():
+            try:
+                yield from Unfolding(sheet).rows()
+            except (LookupError, ValueError) as error:
+                raise NoCapture(f"{self.path} holds a sheet that is damaged: {error!r}") from None
+
+    def sheets(self) -> Iterator[Sheet]:
+        """What the rows are made of, for who only counts."""
         values = self._values()
         next(values, None)
         for value in values:
             try:
-                yield msgspec.convert(value, Row)
+                yield msgspec.convert(value, Sheet)
             except msgspec.ValidationError as error:
-                raise NoCapture(f"{self.path} holds what is no row: {error}") from None
+                raise NoCapture(f"{self.path} holds what is no sheet: {error}") from None
 
     def _header(self, value: object) -> Header:
         try:

@@ -17,6 +17,7 @@ from gateway.configuration.exposure import exposures
 from gateway.configuration.lines import Place
 from gateway.configuration.plans import TLS, Configuration, ListenerPlan
 from gateway.configuration.told import Told
+from gateway.net.descriptions import unseal
 from gateway.net.security import Certificates
 
 SECRET = ("key", "password_file", "host_key")
@@ -106,9 +107,7 @@ def _check_certificates(told: Told, name: str, tls: TLS) -> None:
 
 def _about(plan: ListenerPlan, configuration: Configuration) -> list[str]:
     found = []
-    name, address = f"listener {plan.name}", address_of(plan.endpoint)
-    if plan.tls is not None and address.tls:
-        found.append(f"{name}: both the ssl: endpoint and tls would encrypt; write tcp: instead of ssl:")
+    name = f"listener {plan.name}"
     if configuration.node.advertise and not plan.settings.advertise:
         found.append(f"{name}: [node] advertise needs a port that is known; give the listener its own advertise")
     asked = plan.tls is not None and plan.tls.client != "none"
@@ -130,6 +129,10 @@ def _files(configuration: Configuration) -> Iterable[tuple[Place, str]]:
     if console is not None and console.ssh:
         yield ("console", "host_key"), console.host_key
         yield ("console", "authorized_keys"), console.authorized_keys
+    for section, plan_of in (("console", console), ("web", configuration.web)):
+        sealed = None if plan_of is None else unseal(plan_of.endpoint)
+        if sealed is not None:
+            yield from (((section, "endpoint"), path) for path in (sealed.certificate, sealed.key))
 
 
 def _bare(path: str) -> bool:

@@ -16,12 +16,15 @@ from gateway.configuration.lines import Place
 from gateway.configuration.plans import Node
 from gateway.configuration.told import Said, Told
 from gateway.configuration.words import closest, no_such_key
+from gateway.logging import VARIABLE as LOG
 from gateway.net.limits import Limits
 
 PREFIX = "GATEWAY_"
 
 CONFIG, LISTEN, PLUGINS = "GATEWAY_CONFIG", "GATEWAY_LISTEN", "GATEWAY_PLUGINS"
-"""What a file cannot say: which file, `DIALECT=ENDPOINT,...` instead of its listeners, a directory with plugins."""
+BESIDE_FILE = (CONFIG, LISTEN, PLUGINS, LOG)
+"""What a file cannot say: which file, `DIALECT=ENDPOINT,...` instead of its listeners, a directory with plugins, and
+how to log."""
 
 SHORT: dict[Place, str] = {
     ("insecure",): "GATEWAY_INSECURE",
@@ -84,7 +87,7 @@ def say_environment(told: Told, environment: Mapping[str, str]) -> None:
 
 def near_misses(environment: Mapping[str, str]) -> list[str]:
     """Sentences about names that look like ours and are not."""
-    ours = [name.removeprefix(PREFIX) for name in (*VARIABLES, CONFIG, LISTEN, PLUGINS)]
+    ours = [name.removeprefix(PREFIX) for name in (*VARIABLES, *BESIDE_FILE)]
     strange = [name.removeprefix(PREFIX) for name in environment if name.startswith(PREFIX)]
     meant = {name: closest(name, ours) for name in strange if name not in ours}
     return [

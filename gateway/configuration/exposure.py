@@ -30,7 +30,7 @@ def check_exposure(configuration: Configuration) -> None:
 
 def _open(plan: ListenerPlan) -> bool:
     address = address_of(plan.endpoint)
-    tls = address.tls or (plan.tls is not None and not plan.tls.plaintext)
+    tls = plan.tls is not None and not plan.tls.plaintext
     return address.exposed and not (tls or plan.auth == "required" or plan.allow)
 
 

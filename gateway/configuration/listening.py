@@ -16,6 +16,7 @@ from gateway.configuration.told import Told
 from gateway.configuration.words import no_such_key, suggestion
 from gateway.dialects import Dialect, Settings
 from gateway.net.addresses import Network
+from gateway.net.descriptions import Sealed, unseal
 from gateway.net.limits import Limits
 from gateway.net.login import Auth
 
@@ -62,7 +63,11 @@ def parse_listen(values: Sequence[str], origin: str = "--listen") -> tuple[Liste
         dialect = find_dialect(name)
         known = [plan.name for plan in plans]
         unique = name if name not in known else f"{name}-{len(known) + 1}"
-        plans.append(ListenerPlan(unique, dialect, endpoint, dialect.settings()))
+        try:
+            sealed = unseal(endpoint)
+        except ValueError as error:
+            raise ValueError(f"{origin} {name}: {error}") from error
+        plans.append(_with_tls(ListenerPlan(unique, dialect, endpoint, dialect.settings()), sealed))
     return tuple(plans)
 
 
@@ -94,6 +99,13 @@ def with_defaults(plans: Iterable[ListenerPlan], node: Node, limits: Limits) -> 
     )
 
 
+def _with_tls(plan: ListenerPlan, sealed: Sealed | None) -> ListenerPlan:
+    """TLS of an `ssl:` endpoint is ours, like that of a `tls` table."""
+    if sealed is None:
+        return plan
+    return msgspec.structs.replace(plan, endpoint=sealed.endpoint, tls=TLS(sealed.certificate, sealed.key))
+
+
 def _common(plan: ListenerPlan, node: Node, limits: Limits) -> dict[str, object]:
     return {"frame_seconds": limits.frame_seconds, "advertise": _advertised(node.advertise, plan.endpoint)}
 
@@ -112,9 +124,13 @@ def _plan(told: Told, name: str, section: dict[str, object], node: Node, limits:
     common = told.convert({key: section[key] for key in SHARED if key in section}, _Listener, place)
     endpoint = common.endpoint or default_endpoint(dialect)
     read_endpoint(told, endpoint, (*place, "endpoint"))
+    sealed = unseal(endpoint)
+    if sealed is not None and common.tls is not None:
+        told.refuse((*place, "endpoint"), "the ssl: endpoint and tls would both encrypt; write tcp: instead of ssl:")
     own = {key: value for key, value in section.items() if key not in SHARED}
     settings = _settings(told, own, dialect, place)
     plan = ListenerPlan(name, dialect, endpoint, settings, common.tls, common.auth, _networks(told, common, place))
+    plan = _with_tls(plan, sealed)
     missing = {key: value for key, value in _common(plan, node, limits).items() if key not in own}
     return msgspec.structs.replace(plan, settings=msgspec.structs.replace(settings, **missing))
 

@@ -7,7 +7,12 @@ from gateway.core.faults import CommandFailed, Fault
 from gateway.core.records import Run
 
 FORGET_AFTER = 30 * 60 * 1_000_000
-"""us of silence after which a producer is forgotten (the Cursus broker's own figure)."""
+"""us of silence after which a producer may be forgotten (the Cursus broker's own figure), where there are many."""
+
+MANY = 10_000
+"""Producers of one partition that are remembered however long they are silent.  They take 3 MB of memory: so who comes
+back hours later to send again what he may have sent before, as a Spark job does that was down, is recognized.
+"""
 
 
 class Producers:
@@ -19,12 +24,16 @@ class Producers:
         self._known: dict[bytes, tuple[int, int, int]] = {}
 
     def heard(self, producer: bytes, epoch: int, last: int, now: int) -> None:
-        """The producer has got as far as `last`.  Forgets who was silent for long."""
+        """The producer has got as far as `last`.  Forgets who was silent for long, if there are many others."""
         known = self._known
         known.pop(producer, None)
         known[producer] = epoch, last, now
-        while (oldest := next(iter(known))) != producer and known[oldest][2] < now - FORGET_AFTER:
+        while len(known) > MANY and known[oldest := next(iter(known))][2] < now - FORGET_AFTER:
             del known[oldest]
+
+    def knows(self, producer: bytes) -> bool:
+        """Whether it is remembered."""
+        return producer in self._known
 
     def admit(self, runs: list[Run]) -> tuple[list[tuple[int, int]], dict[bytes, tuple[int, int]]]:
         """What to store of a batch: ranges of record indices, and how far each producer is then.

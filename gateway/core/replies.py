@@ -124,7 +124,7 @@ class Replica(msgspec.Struct, frozen=True, array_like=True, gc=False):
     end: int = 0
 
 
-class TopicDescription(Answer, frozen=True):
+class TopicDescription(Answer, frozen=True, gc=False):
     """One topic.  The leader of every partition is this node.
 
     replicas: beside the leader; only an upstream has any.

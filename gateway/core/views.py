@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import msgspec
 
@@ -58,10 +58,21 @@ def describe_namespace(namespace: Namespace) -> r.NamespaceDescription:
 
 def describe_topic(topic: Topic) -> r.TopicDescription:
     """A topic with its partitions."""
-    partitions = tuple(
-        r.PartitionDescription(at.index, at.start, at.end, at.bytes, at.created) for at in topic.partitions
-    )
+    describe = r.PartitionDescription
+    partitions = tuple([describe(at.index, at.start, at.end, at.bytes, at.created) for at in topic.partitions])
     return r.TopicDescription(topic.namespace.name, topic.name, topic.id, topic.created, topic.settings, partitions)
+
+
+def each_topic(state: State) -> Iterator[r.TopicDescription]:
+    """All topics of all namespaces, each as it is when it is its turn: who takes them may do other things between.
+
+    Those made meanwhile may be missing, those deleted are.
+    """
+    for _, namespace in sorted(state.namespace_ids.items()):
+        for id in sorted(namespace.topic_ids):
+            topic = namespace.topic_ids.get(id)
+            if topic is not None:
+                yield describe_topic(topic)
 
 
 def describe_group(group: Group) -> r.GroupDescription:

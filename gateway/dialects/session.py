@@ -12,7 +12,7 @@ from typing import Protocol
 
 import msgspec
 
-from gateway.core.commands import Authenticate, Command, Follow, Session
+from gateway.core.commands import Authenticate, Command, Follow, Session, Topic
 from gateway.core.faults import CommandFailed, Fault
 from gateway.core.records import Encoding, RecordBatch
 from gateway.core.replies import Outcome
@@ -58,6 +58,43 @@ class Tap(Protocol):
 
     def said(self, data: bytes) -> None:
         """Bytes that answer nothing: records that are pushed, signs of life."""
+
+
+Topics = list[tuple[int, Topic]]
+"""From which of some requests on it is which topic."""
+
+
+class Glanced(msgspec.Struct, frozen=True):
+    """Small reads of one kind that were answered at once, and all of them well.
+
+    ticket: of the first; the next has the next.
+    kind, reply: classes of the commands and of the replies.
+    asked, told: their frames.
+    """
+
+    ticket: int
+    kind: type
+    reply: type
+    asked: list[bytes]
+    told: list[bytes]
+    topics: Topics
+
+
+class Bursts(Protocol):
+    """Is told of what comes in and leaves together."""
+
+    def came(self, size: int, now: float) -> None:
+        """So many bytes came in at once; of what is heard now they are the end.  now: as `receive` has it."""
+
+    def left(self, size: int) -> None:
+        """So many bytes are sent now: all that was answered and said before, unless it waits for its turn."""
+
+    def glanced(self, glanced: Glanced) -> None:
+        """Small reads came in and were answered; `heard` and `answered` do not tell of them."""
+
+
+class BurstTap(Bursts, Tap, Protocol):
+    """A tap that is told of bursts, too.  Past one that is not, small reads are not answered."""
 
 
 class Looking(msgspec.Struct, frozen=True):
@@ -111,7 +148,8 @@ class ServerSession:
              while nobody calls this session, such as another connection's doing.
     looking: says how to look at once, None if what was asked before has to begin first, or more must not be asked now.
              For a dialect whose smallest reads cost less than what carrying a call does.
-    tap:     sees what crosses, None = nobody looks.  Small reads are not answered past it.
+    tap:     sees what crosses, None = nobody looks.
+    bursts:  is told of bursts, None = nobody has to be.
     counted: hears of every frame that was no command.
     permit:  raises CommandFailed where who is there may not do what a dialect does beside a Command.  what: its name;
              only who may do everything may do it.  None = it is enough to have logged in where that has to be.
@@ -134,6 +172,7 @@ class ServerSession:
         self.tell: Callable[[str], None] = untold
         self.looking: Callable[[], Looking | None] = unlooking
         self.tap: Tap | None = None
+        self.bursts: Bursts | None = None
         self.counted: Callable[[CommandFailed], None] = uncounted
         self._encode_reply = self.dialect.encode_reply
         self._tagged = self.dialect.tagged
@@ -152,6 +191,8 @@ class ServerSession:
         """What the peer asks with these bytes."""
         if self.closing or self.deaf:
             return []
+        if self.bursts is not None:
+            self.bursts.came(len(data), now)
         frames, failure = self._frames.feed(data)
         calls = self._calls(frames)
         if failure is not None and not self.closing:
@@ -257,6 +298,8 @@ class ServerSession:
         self._out = []
         data = out[0] if len(out) == 1 else b"".join(out)
         self.held -= len(data)
+        if self.bursts is not None:
+            self.bursts.left(len(data))
         return data
 
     def close(self, reason: str) -> None:
@@ -293,6 +336,16 @@ class ServerSession:
             if self.closing:
                 break
         return found
+
+    def _glanced(self, kind: type, reply: type, asked: list[bytes], told: list[bytes], topics: Topics) -> None:
+        """Small reads of a tagged dialect were answered past `calls` and `answer`."""
+        if self.bursts is not None:
+            self.bursts.glanced(Glanced(self._issued, kind, reply, asked, told, topics))
+        self._issued += len(told)
+        self._turn += len(told)
+        data = b"".join(told)
+        self._out.append(data)
+        self.held += len(data)
 
     def _ticket(self) -> int:
         ticket = self._issued

@@ -100,6 +100,13 @@ def _is(who: str | None, named: tuple[str, ...]) -> bool:
     return named == EVERYBODY or "*" in named or (ANONYMOUS if who is None else who) in named
 
 
+def _is_whereabouts(command: q.Command, session: Session) -> bool:
+    """Somebody who has logged in asks where this node is: he knows, or he would not be here.  Iggy's clients of 0.8 ask
+    at every login, and those of Cursus before they join a group (FIND_COORDINATOR); a rule about a topic fits neither.
+    """
+    return isinstance(command, q.FindLeader) and command.subject is None and session.principal is not None
+
+
 @implementer(IBackend)
 class Guarded:
     """backend: who carries out what is allowed, and is `behind`.  policy: may be replaced at any time."""
@@ -113,7 +120,7 @@ class Guarded:
 
     def execute(self, command: q.Command, session: Session) -> Reply | Deferred[Reply]:
         """See IBackend.  Fails with FORBIDDEN."""
-        if type(command) in OPEN:
+        if type(command) in OPEN or _is_whereabouts(command, session):
             return self._backend.execute(command, session)
         if isinstance(command, q.DescribeGroup) and not command.topic.name:
             return self._described(command, session)

@@ -48,8 +48,8 @@ class Attempts:
         self._turns: dict[str, float] = {}
         self._undecided: dict[str, int] = {}
 
-    def delay(self, address: str, now: float) -> float:
-        """Seconds before a login from there is looked at: its turn, if that is within LONGEST.
+    def delay(self, address: str, now: float, patience: float = LONGEST) -> float:
+        """Seconds before a login from there is looked at: its turn, if that is within its patience.
 
         Longer is the wait of who has no turn, because too many from there have one.
         """
@@ -57,7 +57,7 @@ class Attempts:
         if now - at > FORGET_SECONDS or times < FREE:
             return 0.0
         turn = max(now, self._turns.get(address, now)) + min(LONGEST, FIRST * 2.0 ** (times - FREE))
-        if turn - now <= LONGEST:
+        if turn - now <= patience:
             self._turns[address] = turn
         return turn - now
 

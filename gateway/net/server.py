@@ -39,7 +39,7 @@ from gateway.net.meters import Meter
 from gateway.net.port import Port
 from gateway.net.security import names_of, says_hello
 from gateway.net.sockets import send, tune
-from gateway.net.tapping import together
+from gateway.net.tapping import bursting, sees_bursts, together
 
 MAX_HELD = 1 << 20
 """Bytes of answers that gather before they are written; and that may gather behind one that is still to come."""
@@ -104,6 +104,7 @@ class Connection(Protocol):
         self._execute = port.backend.execute
         self._meter = listening.meter
         self._taps: dict[object, Tap] = {}
+        self._looked_at = False
         self._waiting: deque[Call] = deque()
         self._waits: set[Deferred[Reply]] = set()
         self._following = Follows(self, port.backend)
@@ -135,6 +136,7 @@ class Connection(Protocol):
         self._enter(self.transport.getPeer())
         self._meter.accepted += 1
         self._port.connections.add(self)
+        self._port.watch.active.add(self)
         self._port.taps.entered(self)
 
     def handshakeCompleted(self) -> None:
@@ -203,6 +205,8 @@ class Connection(Protocol):
         self._session.wake, self._session.tell, self._session.permit = unheard, untold, permitted
         self._session.looking, self._session.counted = unlooking, uncounted
         self._port.connections.discard(self)
+        self._port.taps.left(self)
+        self._port.watch.forget(self)
         self._port.roster.leave(self.who)
         self._forget()
         self._port.gone()
@@ -228,12 +232,19 @@ class Connection(Protocol):
 
     def tick(self, now: float) -> None:
         """Look at deadlines: what the peer began must go on, unless it was us who stopped reading."""
-        if self._quiet and not self._port.limits.idle_seconds:
-            return  # as ten thousand others
+        if self._lost:
+            return
         if self._hung_up is not None:
+            self._port.watch.active.add(self)
             if now - self._hung_up > CLOSE_SECONDS:
                 self.abort()
-            return
+        elif self._quiet and not self._idle(now):
+            if self._port.limits.idle_seconds:
+                self._port.watch.rest(self, self._heard + self._port.limits.idle_seconds)
+        else:
+            self._look(now)
+
+    def _look(self, now: float) -> None:
         if not self._reading:
             self._session.excuse(now)
         self._session.tick(now)
@@ -284,6 +295,7 @@ class Connection(Protocol):
         self._dirty = False
         if self._lost:
             return
+        self._port.watch.active.add(self)  # the next sweep finds out whether there is something to wait for
         self._write()
         if self._session.closing and not self._running and not self._waiting:
             self._hang_up()
@@ -314,7 +326,7 @@ class Connection(Protocol):
 
     def _looking(self) -> Looking | None:
         """How a session may look at once, unless what it was asked before comes first; see ServerSession.looking."""
-        shut = self._barrier is not None or self._login.running is not None or self._session.tap is not None
+        shut = self._barrier is not None or self._login.running is not None or self._looked_at
         shut = shut or self._port.rates is not None or not self._port.immediate
         wait = shut or self._waiting or self.peer_full or self._full()
         return None if wait else Looking(self._execute, self.who, _dropped, self._looked)
@@ -480,6 +492,7 @@ class Connection(Protocol):
 
     def begun(self, call: Call) -> None:
         """Its records are on their way."""
+        self._port.watch.active.add(self)
         self._session.begun(call)
         if self._session.deaf:
             self._waiting.clear()
@@ -511,12 +524,20 @@ class Connection(Protocol):
     def put_on(self, key: object, tap: Tap) -> None:
         """Have all that crosses seen."""
         self._taps[key] = tap
-        self._session.tap = together(self._taps.values())
+        self._tap()
 
     def take_off(self, key: object) -> None:
         """No more."""
         if self._taps.pop(key, None) is not None:
-            self._session.tap = together(self._taps.values())
+            self._tap()
+
+    def wears(self, key: object) -> bool:
+        """Whether that tap is on."""
+        return key in self._taps
+
+    def _tap(self) -> None:
+        self._session.tap, self._session.bursts = together(self._taps.values()), bursting(self._taps.values())
+        self._looked_at = not all(map(sees_bursts, self._taps.values()))
 
     # -- the socket
 

@@ -32,15 +32,17 @@ from admin.seats import (
     terminal,
     text,
 )
+from gateway.admin import view
 from gateway.admin.answers import Answer
 from gateway.admin.console import CROWDED, MAX_DESKS, STOPPING, STRANGER
-from gateway.admin.conversation import DELAY, PATIENCE, TRIES
+from gateway.admin.conversation import DELAY, NO_TURN, PATIENCE, TRIES, TURN_SECONDS
 from gateway.admin.desk import CLOSE_SECONDS, MAX_AHEAD
 from gateway.admin.editor import MAX_HISTORY, MAX_LINE
 from gateway.admin.verbs import VERBS, Arguments, Console, verb
 from gateway.core import commands as q
 from gateway.core.records import Record
 from gateway.core.replies import Done
+from gateway.net.attempts import LONGEST
 from gateway.net.users import User, new_password
 from net.peers import Scripted
 
@@ -567,6 +569,36 @@ def test_wrong_logins_are_counted_with_those_on_other_ports() -> None:
     assert attempts.delay("192.0.2.7", office.clock.seconds()) == 0.0
 
 
+def test_a_person_gets_a_turn_behind_programs_that_try_passwords_from_the_same_place() -> None:
+    office = Office(users=(ANN,))
+    attempts, clock = office.view.attempts, office.clock
+    for _ in range(20):
+        attempts.failed("192.0.2.7", clock.seconds())
+    seat = terminal(office, peer=ELSEWHERE)
+    assert attempts.delay("192.0.2.7", clock.seconds()) == LONGEST, "one of them has the turn"
+    seat.type("ann", SECRET)
+    for _ in range(3):
+        clock.advance(LONGEST / 2)
+        office.settle()
+        assert attempts.delay("192.0.2.7", clock.seconds()) > LONGEST, "and none comes before it"
+        assert "durability" not in text(seat)
+    clock.advance(LONGEST / 2)
+    office.settle()
+    assert "durability" in text(seat)
+
+
+def test_who_cannot_have_a_turn_soon_is_told_and_tries_nothing() -> None:
+    office = Office(users=(ANN,))
+    attempts, clock = office.view.attempts, office.clock
+    for _ in range(20):
+        attempts.failed("192.0.2.7", clock.seconds())
+    seats = [terminal(office, peer=ELSEWHERE) for _ in range(int(TURN_SECONDS / LONGEST) + 1)]
+    for seat in seats:
+        seat.type("ann", "wrong")
+    assert [NO_TURN in seat.raw.decode() for seat in seats] == [False] * (len(seats) - 1) + [True]
+    assert [seat.left for seat in seats] == [False] * (len(seats) - 1) + [True]
+
+
 def test_users_that_were_read_again_count_from_the_next_login_on() -> None:
     from gateway.net.users import Users
 
@@ -687,6 +719,29 @@ def test_many_lines_at_once_leave_others_their_turn(shop: Office, line: str) -> 
     for _ in range(1000):
         shop.clock.advance(0)
     assert len(seat.wire.value()) == 100 * one
+
+
+def test_very_many_topics_and_groups_leave_others_their_turn(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(view, "AT_A_TIME", 10)
+    monkeypatch.setattr(view, "LAGS_AT_A_TIME", 10)
+    for number in range(45):
+        office.ask(q.CreateTopic(q.Topic("default", f"t{number}"), 1))
+        office.ask(q.CreateGroup(q.Topic("default", f"t{number}"), "g"))
+    for line in ("topics", "groups"):
+        seat = Seat(office)
+        turns = 0
+
+        def turn(seat: Seat = seat) -> None:
+            nonlocal turns
+            turns += 1
+            if not seat.wire.value():
+                office.clock.callLater(0, turn)
+
+        seat.protocol.dataReceived(f"{line}\n".encode())
+        turn()
+        office.settle()
+        assert seat.read().count("\n") == 46
+        assert turns > 4, line
 
 
 def test_a_table_shows_no_more_rows_than_somebody_reads(office: Office) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -11,12 +11,15 @@ from twisted.internet.task import Clock
 
 from admin.looking import STARTED, Looking
 from gateway.admin.metrics import METRICS, MOST, OTHER
+from gateway.admin.view import AT_A_TIME
 from gateway.admin.web_watch import MAX_GROUPS
 from gateway.backends.commits import Commits
 from gateway.backends.memory import MemoryBackend
 from gateway.core import commands as q
+from gateway.core import replies as r
 from gateway.core.records import Record, canonical
 from gateway.net.meters import BOUNDS
+from gateway.net.tapping import Journaled
 from net.peers import Client, Node
 
 HERE = {"listener": "test", "dialect": "native"}
@@ -70,6 +73,7 @@ def test_every_metric_is_shown_once_there_is_something_to_show(looking: Looking,
     commits = Commits(lambda: 0.0)
     commits.took(-0.003, 5)
     nodes[0].port.backend.commits = (commits,)  # type: ignore[attr-defined]
+    nodes[0].port.taps.journals.append(lambda: Journaled(1, 2, 3, 4))
     looking.get("/metrics")
     looking.clock.advance(1)
     shown = {name for name, _, _ in series(looking)}
@@ -212,6 +216,30 @@ def test_a_hundred_thousand_topics_do_not_make_a_hundred_thousand_series(looking
     assert len(looking.get("/metrics").body) < 200_000
     assert len(looking.get("/state.json").body) < 100_000
     assert took < 10.0, f"{took:.1f} s"
+
+
+def test_looking_at_very_many_topics_leaves_others_their_turn(looking: Looking, nodes: list[Node]) -> None:
+    backend, who = nodes[0].port.backend, Client(nodes[0]).peer.connection.who
+    for at in range(3 * AT_A_TIME):
+        backend.execute(q.CreateTopic(topic(at), 1), who)
+    turns = [0]
+
+    def counted(topics: Callable[[], Iterator[r.TopicDescription]] = backend.topics) -> Iterator[r.TopicDescription]:  # type: ignore[attr-defined]
+        for each in topics():
+            turns[-1] += 1
+            yield each
+
+    def turn() -> None:
+        turns.append(0)
+        if len(turns) < 10:
+            looking.clock.callLater(0, turn)
+
+    backend.topics = counted  # type: ignore[attr-defined]
+    looking.clock.callLater(0, turn)
+    browser = looking.begin("/metrics")
+    looking.clock.advance(0)
+    assert f"gateway_topics {3 * AT_A_TIME:.1f}" in browser.read().decode()
+    assert [many for many in turns if many] == [AT_A_TIME] * 3
 
 
 def test_closing_takes_all_of_them_out_of_the_registry(nodes: list[Node]) -> None:

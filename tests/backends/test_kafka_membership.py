@@ -9,8 +9,6 @@ from collections.abc import Callable
 import pytest
 from twisted.internet.defer import Deferred
 
-pytest.importorskip("confluent_kafka", reason="the extra [kafka] is not installed")
-
 from gateway.backends.kafka import protocol
 from gateway.backends.kafka.members import Member, Party
 from gateway.backends.kafka.offsets import Lane

@@ -24,6 +24,7 @@ from gateway.backends.interface import IFollower
 from gateway.backends.memory import MemoryBackend
 from gateway.backends.sqlite import SqliteBackend, maker
 from gateway.core import commands as q
+from gateway.core import idempotence
 from gateway.core.commands import Command, Session
 from gateway.core.faults import CommandFailed, Fault
 from gateway.core.idempotence import FORGET_AFTER
@@ -177,12 +178,32 @@ def test_a_producer_that_sends_again_after_a_restart_is_recognized(files: Files)
     assert values(driver) == [b"1", b"2", b"3", b"4"]
 
 
-def test_a_producer_that_was_silent_for_long_is_not_read_back(files: Files) -> None:
+def test_a_producer_that_was_silent_for_days_is_recognized_after_a_restart(files: Files) -> None:
     driver = files.open()
     driver.ask(q.CreateTopic(ORDERS, 1, q.TopicSettings(idempotent=True)))
     driver.ask(numbered(1, 3))
-    files.now += FORGET_AFTER + 1
-    assert files.reopen().ask(numbered(1, 1)) == Published(0, 3, 3)
+    files.now += 100 * FORGET_AFTER
+    assert files.reopen().ask(numbered(1, 3)) == Published(0, 3, 2, duplicate=True)
+
+
+def test_of_many_producers_those_that_were_silent_for_long_are_gone_from_the_file(
+    files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "MANY", 2)
+    monkeypatch.setattr(idempotence, "MANY", 2)
+    driver = files.open()
+    driver.ask(q.CreateTopic(ORDERS, 2, q.TopicSettings(idempotent=True)))
+    for at, producer in enumerate([b"a", b"b", b"c", b"d"]):
+        files.now += FORGET_AFTER // 2
+        record = Record(producer=producer, epoch=1, sequence=1)
+        driver.ask(q.Publish(ORDERS, 0, canonical([record])))
+        if at < 2:
+            driver.ask(q.Publish(ORDERS, 1, canonical([record])))
+    driver = files.reopen()
+    known = files.rows("SELECT number, producer FROM producers ORDER BY number, heard")
+    assert known == [(1, b"b"), (1, b"c"), (1, b"d"), (2, b"a"), (2, b"b")]
+    assert driver.ask(q.Publish(ORDERS, 0, canonical([Record(producer=b"b", epoch=1, sequence=1)]))).duplicate
+    assert not driver.ask(q.Publish(ORDERS, 0, canonical([Record(producer=b"a", epoch=1, sequence=1)]))).duplicate
 
 
 def test_what_was_asked_before_closing_is_stored_and_answered(files: Files) -> None:
@@ -772,6 +793,19 @@ def test_what_was_asked_first_looks_first_also_where_it_waits_for_more_than_one_
         answers = pipelined(driver, publish(b"a"), MINE, READ, publish(b"b"), commit_held(1), HELD, q.EndSession())
         assert (answers[2].partition, answers[4], answers[5].offsets) == (0, Done(), {0: 1})
         assert driver.ask(q.ListMemberships()).memberships == ()
+
+
+def test_what_is_asked_about_is_not_removed_before_the_answer(files: Files) -> None:
+    """Nor does a write behind the removal overtake it."""
+    driver = files.open()
+    for _ in range(20):
+        look, remove, again = q.LatestOffsets(ORDERS), q.DeleteTopic(ORDERS), q.CreateTopic(ORDERS, 2)
+        driver.ask(q.CreateTopic(ORDERS, 1))
+        answers = pipelined(driver, publish(b"a"), look, remove, again, publish(b"b"), look)
+        assert [at.end for at in answers[1].offsets] == [1]
+        assert (answers[2], answers[3].partitions[0].end, answers[4].base) == (Done(), 0, 0)
+        assert [at.end for at in answers[5].offsets] == [1, 0]
+        driver.ask(remove)
 
 
 def test_what_is_asked_from_inside_an_answer_stands_behind_what_was_asked_before(files: Files) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from capture.recording import Recorded
 from gateway.bench import BenchFailed, children, disk, frames, measuring
 from gateway.bench.children import Server, serving, stop
 from gateway.bench.generator import Job
@@ -280,6 +281,8 @@ def test_a_good_answer_of_the_grid_has_its_marker_once_and_no_other_has_it(
     [
         "cursus-batch/memory",
         "cursus-batch/sqlite",
+        "cursus-batch/captured-sqlite",
+        "cursus-single/captured",
         "cursus-single/remote",
         "pipe-produce/memory",
         "iggy-send-100/memory",
@@ -304,6 +307,17 @@ def test_what_was_acknowledged_and_is_not_stored_is_a_failure() -> None:
         measuring._check_stored(99, 100)
 
 
+def test_what_was_answered_and_is_not_captured_is_a_failure(tmp_path: Path) -> None:
+    node = Recorded(tmp_path, "pipe")
+    peer = node.connect()
+    for number in range(100):
+        peer.send(b"V1|%d|PRODUCE|orders k:v\n" % number)
+    node.capture.close()
+    measuring._check_captured(node.directory, 100)
+    with pytest.raises(BenchFailed, match="of 106 requests 100 were captured"):
+        measuring._check_captured(node.directory, 106)
+
+
 @pytest.mark.parametrize(
     "name",
     [
@@ -322,6 +336,7 @@ def test_what_was_acknowledged_and_is_not_stored_is_a_failure() -> None:
         "grid-get/memory",
         "grid-get/sqlite",
         "grid-get/remote",
+        "grid-get/captured",
         "grid-get-ping-pong/memory",
     ],
 )

@@ -7,12 +7,15 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+import zstandard
 
 from capture.recording import values
-from gateway.capture.journal import CHUNK, Journal, Source
+from gateway.capture.journal import SHEET, Journal, Source
 from gateway.capture.plan import CapturePlan
 from gateway.capture.rows import FIELDS, Capture, ListenerSaid, NoCapture, Row, captures
+from gateway.capture.sheets import Turns
 
 SOURCE = Source("here", "1.2.3", 7, {"lines": ListenerSaid("pipe", {"namespace": "default"})})
 
@@ -59,8 +62,12 @@ def test_a_file_is_read_with_the_public_packages_alone(tmp_path: Path) -> None:
         "opened": 1_700_000_000_000_000,
         "listeners": {"lines": {"dialect": "pipe", "settings": {"namespace": "default"}}},
     }
-    assert [len(each) for each in rows] == [len(FIELDS)] * 3
-    assert rows[2] == [2, 1, "pipe", "lines", "in", b"\0\xff", 2, "Publish", "default", "orders", "", 0, "", ""]
+    (sheet,) = rows
+    assert [len(row) for _, row in sheet["rows"]] == [len(FIELDS)] * 3
+    assert sheet["rows"][2] == [
+        0,
+        [2, 1, "pipe", "lines", "in", b"\0\xff", 2, "Publish", "default", "orders", "", 0, "", ""],
+    ]
     assert list(captures([tmp_path])[0]) == [row(number, b"\0\xff") for number in range(3)]
 
 
@@ -77,7 +84,7 @@ def test_only_the_owner_may_read_what_others_sent(tmp_path: Path) -> None:
 def test_what_does_not_fit_is_dropped_and_a_row_says_how_many(tmp_path: Path) -> None:
     """The thread does not run yet, so that nothing leaves the queue."""
     made = journal(tmp_path, memory_bytes=1 << 20)
-    octets = bytes(CHUNK // 4)
+    octets = bytes(1 << 16)
     for number in range(100):
         made.add(row(number, octets))
     assert made.dropped > 50
@@ -95,13 +102,13 @@ def test_what_does_not_fit_is_dropped_and_a_row_says_how_many(tmp_path: Path) ->
 
 def test_after_a_gap_rows_are_kept_again_behind_the_row_that_tells_of_it(tmp_path: Path) -> None:
     made = journal(tmp_path, memory_bytes=1 << 20)
-    octets = bytes(CHUNK + 1)
+    octets = bytes(SHEET + 1)
     for number in range(10):
         made.add(row(number, octets))
     dropped = made.dropped
     assert dropped
     made.start()
-    while made.writer.taken < 3 * CHUNK:
+    while not made.writer.taken:
         threading.Event().wait(0.001)
     made.add(row(10))
     made.flush()
@@ -189,6 +196,23 @@ def test_a_file_is_readable_up_to_the_frame_that_was_being_written(tmp_path: Pat
         assert rows == [row(number, bytes([number]) * 50) for number in range(len(rows))]
         counts.add(len(rows))
     assert counts == {0, 1, 2, 3, 4} and not file.torn
+
+
+def test_a_sheet_that_does_not_fit_together_is_told_with_a_sentence(tmp_path: Path) -> None:
+    made = journal(tmp_path)
+    made.start()
+    made.add(row(1))
+    end(made)
+    (path,) = tmp_path.iterdir()
+    (sheet,) = Capture(path).sheets()
+    damaged = msgspec.structs.replace(sheet, turns=Turns([0, 0], [1], [0]))
+    pack = zstandard.ZstdCompressor().compress
+    path.write_bytes(pack(msgspec.msgpack.encode(Capture(path).header)) + pack(msgspec.msgpack.encode(damaged)))
+    with pytest.raises(NoCapture, match="a sheet that is damaged"):
+        list(Capture(path))
+    path.write_bytes(pack(msgspec.msgpack.encode(Capture(path).header)) + pack(msgspec.msgpack.encode([1, 2])))
+    with pytest.raises(NoCapture, match="what is no sheet"):
+        list(Capture(path))
 
 
 @pytest.mark.parametrize("octets", [b"", b"no capture at all", b"\x28\xb5\x2f\xfd" + bytes(20)])

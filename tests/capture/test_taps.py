@@ -5,16 +5,25 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from prometheus_client import CollectorRegistry
 from twisted.logger import globalLogPublisher
 
 from capture.recording import Recorded, at_once, unpacked
 from gateway import dialects
+from gateway.admin.metrics import Metrics
+from gateway.admin.view import View
+from gateway.admin.web_delay import Delay
 from gateway.capture.opening import open_capture
 from gateway.capture.plan import CapturePlan
 from gateway.capture.rings import QUIET_SECONDS
 from gateway.capture.rows import Capture, Row, captures
 from gateway.core import commands as q
-from gateway.core.replies import MapValue
+from gateway.core.records import Record, canonical
+from gateway.core.replies import MapValue, Outcome
+from gateway.dialects import Refusal, Request
+from gateway.dialects.frames import FrameBuffer
+from gateway.dialects.grid.session import GridSession
+from gateway.dialects.native.session import hello
 from net.peers import Client
 
 ORDERS = q.Topic("default", "orders")
@@ -60,6 +69,79 @@ def test_small_reads_of_the_grid_are_seen(tmp_path: Path) -> None:
     client.ask(q.MapPut(ORDERS, b"k", b"v", create=1))
     assert client.ask(q.MapGet(ORDERS, b"k")) == MapValue(b"v")
     assert [row.kind for row in node.rows() if row.direction == "in"] == ["MapPut", "MapGet"]
+
+
+def burst(node: Recorded, keys: int) -> tuple[list[bytes], list[bytes]]:
+    """So many MAP_GETs in one read, of a map whose name was heard before, and then what is no frame.
+
+    What was asked and what was answered.
+    """
+    grid = dialects.load("grid")
+    terms = node.listening.listener.terms("127.0.0.1:0")
+    asked = [grid.encode_request(Request(q.MapGet(ORDERS, b"k%d" % at), at), terms) for at in range(keys)]
+    peer = node.connect()
+    peer.send(grid.encode_request(Request(q.MapSize(ORDERS), 99), terms))
+    peer.wire.read()
+    peer.send(b"".join(asked))
+    frames, _ = FrameBuffer(grid.measure_reply, 1 << 20).feed(peer.wire.read())
+    peer.send(b"\0" * 100)
+    return asked, frames
+
+
+@pytest.mark.parametrize("keep", ["all", "faults"])
+def test_small_reads_take_the_short_way_and_are_captured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep: str
+) -> None:
+    node = Recorded(tmp_path, "grid", {"keep": keep})
+    client = Client(node)
+    for at in range(5):
+        client.ask(q.MapPut(ORDERS, b"k%d" % at, b"v", create=1))
+    called: list[Request] = []
+    usual = GridSession.calls
+    monkeypatch.setattr(GridSession, "calls", lambda *call: called.append(call[1]) or usual(*call))
+    asked, told = burst(node, 5)
+    node.capture.close()
+    rows = [row for path in node.files() for row in Capture(path) if row.kind == "MapGet"]
+    found = {way: [row for row in rows if row.direction == way] for way in ("in", "out")}
+    assert len(told) == 5
+    assert [type(request.command) for request in called] == [q.MapSize]
+    assert [(row.frame, row.ticket) for row in found["in"]] == [(frame, at) for at, frame in enumerate(asked, 1)]
+    assert [(row.frame, row.ticket) for row in found["out"]] == [(frame, at) for at, frame in enumerate(told, 1)]
+    assert {(row.topic, row.outcome) for row in found["out"]} == {("orders", "MapValue")}
+
+
+def test_a_look_at_the_console_sees_small_reads_beside_a_capture(tmp_path: Path) -> None:
+    node = Recorded(tmp_path, "grid")
+    Client(node).ask(q.MapPut(ORDERS, b"k1", b"v", create=1))
+    seen = Seen()
+    node.port.taps.add(lambda who: True, lambda who: seen)
+    asked, _ = burst(node, 3)
+    assert seen.heard_of[1:4] == asked
+    assert [row.frame for row in node.rows() if row.kind == "MapGet" and row.direction == "in"] == asked
+
+
+class Seen:
+    """A tap that knows nothing of bursts."""
+
+    def __init__(self) -> None:
+        self.heard_of: list[bytes] = []
+
+    def heard(self, ticket: int, frame: bytes, request: Request | Refusal) -> None:
+        self.heard_of.append(frame)
+
+    def answered(self, ticket: int, request: Request | Refusal, outcome: Outcome, data: bytes) -> None:
+        pass
+
+    def said(self, data: bytes) -> None:
+        pass
+
+
+def test_the_answer_to_a_native_hello_is_seen(tmp_path: Path) -> None:
+    node = Recorded(tmp_path, "native")
+    native = dialects.load("native")
+    terms = native.open(native.settings(), node.listening.listener.encodings).terms("127.0.0.1:0")
+    node.connect().send(native.encode_request(hello(terms), terms))
+    assert [talk(row) for row in node.rows()][1:] == [("in", "Ping", ""), ("out", "Ping", "Done")]
 
 
 def test_the_end_of_a_connection_comes_before_what_others_do_then(tmp_path: Path) -> None:
@@ -112,6 +194,21 @@ def test_within_a_second_what_was_captured_is_in_a_file(tmp_path: Path) -> None:
     node.capture.journal.join()
     (path,) = node.files()
     assert [row.direction for row in Capture(path)] == ["open", "in", "out"]
+
+
+def test_what_becomes_of_rows_is_counted_for_the_metrics(tmp_path: Path) -> None:
+    node, registry = Recorded(tmp_path, "native", {"memory_bytes": 1 << 16}), CollectorRegistry()
+    view = View(node.port, node.port.backend, lambda: [(node.listening, "h:1")], node.clock, 0, lambda: None)
+    metrics, client = Metrics(registry, view, Delay(node.clock)), Client(node)
+    for size in (10, 1 << 17, 10):
+        client.ask(q.Publish(ORDERS, 0, canonical([Record(None, bytes(size))]), create=1))
+    rows, octets = node.rows(), node.files()[0].stat().st_size
+    (gap,) = (row for row in rows if row.direction == "gap")
+    names = "rows", "rows_dropped", "rows_failed", "bytes"
+    counted = [registry.get_sample_value(f"gateway_captured_{name}_total") for name in names]
+    assert counted == [len(rows) - 1, int(gap.note), 0, octets]
+    assert int(gap.note) >= 1
+    metrics.close()
 
 
 # -- who breaks the protocol

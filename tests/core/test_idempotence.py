@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 from gateway.core.faults import CommandFailed, Fault
-from gateway.core.idempotence import FORGET_AFTER, Producers
+from gateway.core.idempotence import FORGET_AFTER, MANY, Producers
 from gateway.core.records import Run
 
 
@@ -98,13 +98,36 @@ def test_a_producer_that_is_not_text_is_named_readably() -> None:
     assert refusal(Producers(), run(2, producer=b"\xff"))[1]["producer"] == "\N{REPLACEMENT CHARACTER}"
 
 
-def test_who_was_silent_for_long_is_forgotten_when_somebody_is_heard() -> None:
+def crowd(producers: Producers, size: int, now: int) -> None:
+    """So many others."""
+    for number in range(size):
+        send(producers, run(1, producer=b"other %d" % number), now=now)
+
+
+def test_who_was_silent_for_a_year_is_remembered_where_there_are_not_many() -> None:
     producers = Producers()
     send(producers, run(1, 3), now=0)
-    send(producers, run(1, producer=b"q"), now=FORGET_AFTER)
-    assert send(producers, run(3)) == [], "not longer silent than that"
-    send(producers, run(2, producer=b"q"), now=FORGET_AFTER + 1)
+    crowd(producers, MANY - 1, now=365 * 24 * 3_600_000_000)
+    assert send(producers, run(3)) == []
+
+
+def test_of_many_those_are_forgotten_who_were_silent_for_long() -> None:
+    producers = Producers()
+    send(producers, run(1, 3), now=0)
+    crowd(producers, MANY, now=FORGET_AFTER)
+    assert send(producers, run(3), now=FORGET_AFTER) == [], "not longer silent than that"
+    send(producers, run(1, 3, producer=b"q"), now=FORGET_AFTER)
+    crowd(producers, MANY, now=2 * FORGET_AFTER + 1)
+    assert not producers.knows(b"p") and not producers.knows(b"q"), "MANY others are left"
+    assert producers.knows(b"other 0") and producers.knows(b"other %d" % (MANY - 1))
     assert send(producers, run(1)) == [(0, 1)]
+
+
+def test_however_many_there_are_who_was_heard_lately_is_remembered() -> None:
+    producers = Producers()
+    send(producers, run(1, 3), now=1)
+    crowd(producers, 2 * MANY, now=FORGET_AFTER)
+    assert send(producers, run(1, 3), now=FORGET_AFTER) == []
 
 
 def test_who_is_heard_again_is_not_silent() -> None:
@@ -112,7 +135,7 @@ def test_who_is_heard_again_is_not_silent() -> None:
     send(producers, run(1, 3), now=0)
     send(producers, run(1, producer=b"q"), now=1)
     send(producers, run(4), now=FORGET_AFTER)
-    send(producers, run(1, producer=b"r"), now=FORGET_AFTER + 2)
+    crowd(producers, MANY, now=FORGET_AFTER + 2)
     assert send(producers, run(4)) == []
     assert send(producers, run(1, producer=b"q")) == [(0, 1)]
 

@@ -257,7 +257,10 @@ def test_a_key_that_a_record_cannot_hold_is_refused() -> None:
 
 
 def test_commands_without_arguments_say_what_is_missing() -> None:
-    assert said("CREATE") == 'ERROR: unknown_command command="CREATE"'
+    assert said("CREATE") == 'ERROR: missing_topic expected="CREATE topic=<name> [partitions=<N>]"'
+    assert said("DELETE") == 'ERROR: missing_topic expected="DELETE topic=<name>"'
+    assert said("CONSUME") == "ERROR: invalid_consume_syntax"
+    assert said("COMMIT") == "ERROR: missing_topic command=COMMIT"
     assert said("metadata") == "ERROR: missing_topic command=METADATA"
 
 

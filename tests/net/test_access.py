@@ -90,6 +90,14 @@ def test_nobody_is_refused_to_log_in_to_leave_or_to_ask_whether_we_live() -> Non
         assert place.ask(command) is not Fault.FORBIDDEN
 
 
+def test_who_has_logged_in_may_ask_where_we_are_and_nobody_else_nor_where_a_topic_is() -> None:
+    place = Place(AccessRule(True, ("*",), ("*",), ("orders",)))
+    assert isinstance(place.ask(q.FindLeader(), "ann"), r.Leader)
+    assert place.ask(q.FindLeader()) is Fault.FORBIDDEN
+    assert isinstance(place.ask(q.FindLeader(ORDERS), "ann"), r.Leader)
+    assert place.ask(q.FindLeader(LOGS), "ann") is Fault.FORBIDDEN
+
+
 def test_topics_of_other_namespaces_go_by_both_names() -> None:
     place = Place(AccessRule(True, topic=("sales/*",)))
     assert isinstance(place.ask(published(SALES)), r.Published)

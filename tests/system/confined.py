@@ -12,7 +12,6 @@ import ctypes.util
 import errno
 import mmap
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -29,13 +28,6 @@ class _Comparison(ctypes.Structure):
     """struct scmp_arg_cmp of seccomp.h."""
 
     _fields_ = (("arg", ctypes.c_uint), ("op", ctypes.c_int), ("a", ctypes.c_uint64), ("b", ctypes.c_uint64))
-
-
-def lacking() -> str:
-    """What this machine has not, "" = all is there."""
-    if shutil.which("systemd-analyze") is None:
-        return "systemd-analyze is not installed"
-    return "" if ctypes.util.find_library("seccomp") else "libseccomp is not installed"
 
 
 def calls(filters: list[str]) -> set[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import struct
 import subprocess
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from gateway.core.records import Record, canonical
 from gateway.core.replies import Authenticated, Outcome
 from gateway.net.users import new_password
 from system.configured import PROMPT, Configured, about, listener, refusal
+from system.iggy_processes import APACHE, LATEST, IggyClient, Refused
 from system.peers import Frames, Lines, Stream
 from system.processes import COMMAND, ROOT, environment
 from system.speaking import Speaking
@@ -131,6 +133,43 @@ def test_a_topic_that_may_not_be_made_is_not_made_by_writing_to_it(gateway: Conf
         peer.ask(q.Authenticate("plain", "ann", SECRET))
         listed = peer.ask(q.ListTopics("default"))
         assert LOGS.name not in str(listed)
+
+
+ONE_TOPIC = f"""
+backend.spec = "memory"
+[users.ann]
+password = "{new_password(SECRET, log_n=4).text()}"
+[[access]]
+allow = true
+who = "ann"
+topic = "orders"
+[web]
+endpoint = "tcp:0:interface=127.0.0.1"
+"""
+
+
+@pytest.mark.parametrize("client", [APACHE[0], LATEST])
+def test_who_may_use_one_topic_uses_it_with_iggys_own_clients(tmp_path: Path, client: str) -> None:
+    """Nothing that they do besides, such as asking where the leader is at each login, is refused."""
+    with Configured(tmp_path, ONE_TOPIC + listener("iggy")) as gateway:
+        with IggyClient(client, gateway.ports["iggy"]) as ann:
+            ann.call("connect")
+            ann.call("login_user", "ann", SECRET)
+            ann.create_topic("default", "orders", 1)
+            ann.send("default", "orders", 0, ["paid"])
+            assert [found["offset"] for found in ann.poll("default", "orders", 0, {"First": []}, 10, False)] == [0]
+            assert "FORBIDDEN" not in metrics(gateway)
+            with pytest.raises(Refused, match="Unauthorized"):
+                ann.send("default", "logs", 0, ["paid"])
+            asked = [line for line in metrics(gateway).splitlines() if 'kind="FindLeader"' in line]
+            assert (asked != []) is (client == LATEST)
+            ann.stop()
+        assert gateway.terminate() == 0
+
+
+def metrics(gateway: Configured) -> str:
+    with urllib.request.urlopen(f"http://127.0.0.1:{gateway.ports['web']}/metrics", timeout=10) as answer:
+        return str(answer.read().decode())
 
 
 # -- where from

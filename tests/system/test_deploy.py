@@ -23,11 +23,12 @@ from gateway.configuration import ListenerPlan
 from gateway.core import commands as q
 from gateway.core.faults import CommandFailed, Fault
 from gateway.held import check_held
-from system.confined import lacking
 from system.holding import PROGRAM, SOCKET_UNIT, UNIT, Service, command_line, listening, value_of
+from system.needed import require
 from system.peers import Frames, Lines
 from system.processes import ROOT, START_SECONDS, STOP_SECONDS, environment, until
 from system.speaking import Speaking
+from test_service import certificate
 
 HELD = """
 backend.spec = "sqlite:./gateway-data"
@@ -36,21 +37,18 @@ backend.spec = "sqlite:./gateway-data"
 dialect = "pipe"
 endpoint = "systemd:domain=INET:name=9092"
 """
-ANALYZE = shutil.which("systemd-analyze")
-needs_systemd = pytest.mark.skipif(ANALYZE is None, reason="systemd is not installed")
 
 
 def analyze(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    assert ANALYZE is not None
-    command = [ANALYZE, *map(str, arguments)]
+    command = ["systemd-analyze", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
 # -- what systemd reads
 
 
-@needs_systemd
 def test_systemd_finds_nothing_wrong_with_the_units(tmp_path: Path) -> None:
+    require("systemd-analyze")
     service = tmp_path / UNIT.name
     service.write_text(UNIT.read_text().replace("/opt/gateway/bin/gateway", str(PROGRAM)))
     shutil.copy(SOCKET_UNIT, tmp_path)
@@ -60,16 +58,16 @@ def test_systemd_finds_nothing_wrong_with_the_units(tmp_path: Path) -> None:
     assert "WatchDogSecs" in analyze("verify", "--man=no", service).stderr, "it would have been found"
 
 
-@needs_systemd
 def test_the_service_may_do_little_besides_what_it_needs() -> None:
     """Of 10, the exposure that systemd reckons; 9.6 is a service that nothing was forbidden."""
+    require("systemd-analyze")
     judged = analyze("security", "--offline=true", "--threshold=15", UNIT)
     assert judged.returncode == 0, judged.stdout.splitlines()[-1]
 
 
-@pytest.mark.skipif(bool(lacking()), reason=lacking())
 def test_the_system_calls_that_the_unit_allows_are_enough(tmp_path: Path) -> None:
     """Every dialect, the store, TLS, console, page and capture, all under the filter; a refused call would end it."""
+    require("systemd-analyze", "libseccomp")
     certificate(tmp_path)
     endpoint = 'endpoint = "tcp:0:interface=127.0.0.1"\n'
     tls = 'tls = { certificate = "server.pem", key = "server.key", client_ca = "server.pem", client = "optional" }\n'
@@ -99,14 +97,6 @@ def test_the_system_calls_that_the_unit_allows_are_enough(tmp_path: Path) -> Non
         service.signal(signal.SIGHUP)
         service.wait(lambda: service.count("READY") == 2, "a reload")
         assert service.stop() == 0
-
-
-def certificate(directory: Path) -> None:
-    """`server.pem` and `server.key`, of localhost, which also may stand for a client."""
-    made = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
-    names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-days", "2"]
-    files = ["-keyout", "server.key", "-out", "server.pem"]
-    subprocess.run([*made, *names, *files], cwd=directory, capture_output=True, timeout=60, check=True)
 
 
 def ask_securely(directory: Path, port: int, line: bytes) -> bytes:
@@ -166,8 +156,8 @@ def test_a_service_that_hangs_shows_no_signs_of_life(tmp_path: Path) -> None:
 # -- sockets that systemd holds
 
 
-@pytest.mark.skipif(shutil.which("systemd-socket-activate") is None, reason="systemd-socket-activate is not installed")
 def test_systemd_itself_hands_over_a_socket_by_its_name(tmp_path: Path) -> None:
+    require("systemd-socket-activate")
     with listening() as free:
         port = free.getsockname()[1]
     (tmp_path / "gateway.toml").write_text(HELD)

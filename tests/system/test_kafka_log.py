@@ -614,6 +614,18 @@ def test_another_gateway_knows_what_a_producer_has_sent(loop: Loop, kafka: Broke
         assert second.ask(q.Publish(topic, 0, sequence(701, 701))) == r.Published(0, 706, 706)
 
 
+def test_another_gateway_knows_of_a_producer_that_has_been_silent_for_a_year(
+    loop: Loop, kafka: Broker, gateway: Gateway
+) -> None:
+    topic = idempotent(gateway)
+    year_ago = time.time_ns() // 1000 - 365 * 24 * 3_600_000_000
+    silent = canonical([Record(producer=b"silent", epoch=1, sequence=1, timestamp=year_ago)])
+    gateway.ask(q.Publish(topic, 0, silent))
+    gateway.ask(q.Publish(topic, 0, canonical([Record(timestamp=year_ago + at) for at in range(3000)])))
+    with opened(loop, kafka) as second:
+        assert second.ask(q.Publish(topic, 0, silent)).duplicate
+
+
 def test_batches_of_a_producer_may_be_sent_without_waiting(gateway: Gateway) -> None:
     topic, session = idempotent(gateway), gateway.session()
     batches = [sequence(at, at + 9) for at in range(1, 500, 10)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 import venv
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from system.needed import require
 from system.processes import ROOT, START_SECONDS, STOP_SECONDS, environment
 from system.tour import Script, blocks
 
@@ -21,8 +21,6 @@ PAGE = ROOT / "docs" / "newcomer.md"
 HEADING = "## The ten"
 SECONDS = 300.0
 """For one command; one of them installs something from the network."""
-
-lacking = [name for name in ("openssl", "curl", "make") if shutil.which(name) is None]
 
 
 class Typist:
@@ -55,16 +53,19 @@ class Typist:
         return done.stdout.splitlines()
 
     def _start(self, line: list[str]) -> list[str]:
-        self.gateway = subprocess.Popen(
-            line, cwd=self._directory, env=self._shell, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-        )
+        complaints = self._directory / "complaints"
+        with complaints.open("wb") as log:
+            self.gateway = subprocess.Popen(
+                line, cwd=self._directory, env=self._shell, stdout=subprocess.PIPE, stderr=log, text=True
+            )
         assert self.gateway.stdout is not None
         said: list[str] = []
         for each in self.gateway.stdout:
             said.append(each.rstrip("\n"))
             if said[-1] == "ready":
                 return said
-        raise AssertionError(f"it ended with {self.gateway.wait(START_SECONDS)}, and said {said}")
+        ended = self.gateway.wait(START_SECONDS)
+        raise AssertionError(f"it ended with {ended}, and said {said}, and {complaints.read_text()}")
 
 
 @pytest.fixture
@@ -82,8 +83,8 @@ def typist(tmp_path: Path) -> Iterator[Typist]:
             typing.gateway.kill()
 
 
-@pytest.mark.skipif(bool(lacking), reason=f"{', '.join(lacking)} not installed")
 def test_ten_commands_make_a_gateway_with_tls_two_users_a_rule_and_a_page(typist: Typist) -> None:
+    require("openssl", "curl")
     typed = blocks(PAGE.read_text(encoding="utf-8"), HEADING)
     assert len(typed) == 10 and all(len(block.steps) == 1 for block in typed)
     for block in typed:

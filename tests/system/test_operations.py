@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import shutil
 import socket
 import sqlite3
 import ssl
@@ -16,12 +15,12 @@ import urllib.request
 from pathlib import Path
 
 import msgspec
-import pytest
 
 from gateway.net.limits import Limits
 from system.holding import PROGRAM, UNIT, Service, value_of
 from system.ledger import stored
 from system.ledger_spoken import DIALECTS, CountingLedger, of_many_dialects
+from system.needed import require
 from system.processes import ROOT, GatewayProcess, environment
 from system.tour import Script, blocks
 
@@ -53,8 +52,8 @@ def checked(directory: Path, configuration: str) -> str:
     return done.stdout
 
 
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
 def test_its_certificates_users_and_names_of_metrics_are_those_of_a_gateway(tmp_path: Path) -> None:
+    require("openssl")
     for script in scripts("TLS"):
         subprocess.run(["bash", "-euc", script], cwd=tmp_path, capture_output=True, timeout=60, check=True)
     [text] = examples("TLS")

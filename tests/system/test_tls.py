@@ -216,6 +216,32 @@ def test_access_rules_are_those_of_the_bearer(mutual: Place) -> None:
 # -- read again
 
 
+def test_ssl_endpoints_of_listener_console_and_page_are_read_again_too(tmp_path: Path) -> None:
+    old, new = Authority(tmp_path), Authority(tmp_path, "new")
+    old.sign("gateway")
+    endpoint = f"ssl:0:privateKey={tmp_path}/gateway.key:certKey={tmp_path}/gateway.pem:interface=127.0.0.1"
+    heads = ("[listener.pipe]\ndialect = 'pipe'", "[console]", "[web]")
+    sections = [f"{head}\nendpoint = '{endpoint}'\n" for head in heads]
+    with Configured(tmp_path, 'backend.spec = "memory"\n' + "".join(sections)) as gateway:
+        asked = {
+            "pipe": (b"V1|1|PRODUCE|orders k:v\n", b"V1|1|OK|"),
+            "console": (b"quit\n", b""),
+            "web": (b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", b"HTTP/1.1 200"),
+        }
+        for authority in (old, new):
+            for name, (request, answer) in asked.items():
+                with secured(Stream(gateway.ports[name]), trusting(authority.pem)) as peer:
+                    peer.send(request)
+                    assert peer.exactly(len(answer)) == answer
+            if authority is old:
+                new.sign("gateway")  # into the same files
+                gateway.reload()
+        for name in asked:
+            with pytest.raises(ssl.SSLCertVerificationError):
+                secured(Stream(gateway.ports[name]), trusting(old.pem))
+        assert gateway.terminate() == 0
+
+
 def test_certificates_users_and_rules_are_read_again_and_no_session_is_dropped(tmp_path: Path) -> None:
     old, new = Authority(tmp_path), Authority(tmp_path, "new")
     old.sign("gateway")

@@ -19,7 +19,7 @@ from gateway.backends.kafka.consuming import ANSWER_SECONDS, Reader
 from gateway.backends.kafka.readers import Readers
 from gateway.backends.kafka.records import given, read
 from gateway.core.faults import CommandFailed, Fault
-from gateway.core.idempotence import FORGET_AFTER, Producers
+from gateway.core.idempotence import Producers
 from gateway.core.records import RecordBatch, canonical
 from gateway.core.replies import Published
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from gateway.backends.kafka.cluster import Cluster
 
 READ_BACK = (500, 2_000, 10_000)
-"""Records from the end of a partition that are read back: so many at first, then more, until all of them are older than
-producers are remembered, or READ_BACK_BYTES are read.  A producer of which nothing is in the last 10,000 is forgotten.
+"""Records from the end of a partition that are read back: so many at first, then more, until READ_BACK_BYTES are read.
+A producer of which nothing is in the last 10,000 is forgotten, one of which there is not, however old it is.
 """
 
 READ_BACK_BYTES = 16 << 20
@@ -195,14 +195,12 @@ def _newest(cluster: Cluster, asking: Readers, kafka: str, partition: int) -> tu
     """The end of a partition, and the messages before it, as far as READ_BACK says.  Uncommitted ones too."""
     found: list[Message] = []
     start, end = asking.bounds(kafka, partition)
-    oldest, first = cluster.now() - FORGET_AFTER, end
+    first = end
     for depth in READ_BACK:
         first, last = max(start, end - depth), first
         if first < last:
             found = _between(cluster, (kafka, partition, first), last) + found
         if first == start or sum(map(len, found)) > READ_BACK_BYTES:
-            break
-        if found and found[0].timestamp()[1] * 1000 < oldest:
             break
     return end, found
 

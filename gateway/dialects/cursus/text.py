@@ -62,7 +62,8 @@ class Line:
     args:    all of them, CLAIMS apart.
     message: what follows `message=`, any bytes; None = there is none.
     claims:  the values of CLAIMS, "" for one that is not there; None = there is neither.
-    keyed:   the arguments have keys; False = they were taken in the seed's order, or there are none.
+    keyed:   the arguments have keys; False = they were taken in the seed's order, or there are none: then the reader
+             says what is missing, as the broker does.
     """
 
     __slots__ = ("args", "claims", "fields", "keyed", "message", "namespace", "structured", "word")
@@ -85,8 +86,8 @@ class Line:
         self.claims: tuple[str, str] | None = None
         if (b"principal" in self.fields or b"auth_token" in self.fields) and word != "AUTH":
             self._take_claims(args)
-        if not self.keyed and word in POSITIONS:
-            self._take_in_order(args.split())
+        if not self.keyed and word in POSITIONS and (tokens := args.split()):
+            self._take_in_order(tokens)
 
     def _take_claims(self, args: bytes) -> None:
         principal, token = (self.fields.pop(key, b"").decode() for key in CLAIMS)

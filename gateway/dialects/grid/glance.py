@@ -13,7 +13,7 @@ from gateway.core.faults import CommandFailed
 from gateway.core.replies import MapValue
 from gateway.dialects.grid.tagged import Codec
 from gateway.dialects.grid.terms import HEAD, GridTerms
-from gateway.dialects.session import Looking
+from gateway.dialects.session import Looking, Topics
 
 MOST = 1 << 20
 """Bytes of values before reads are asked in the usual way, which sends answers before it asks for more."""
@@ -22,14 +22,16 @@ _head = struct.Struct(">BBI4xBHxBB").unpack_from  # without the length of the bo
 _answer = struct.Struct(">BBIIBHBBB").pack
 
 
-def glance(frames: list[bytes], terms: GridTerms, looking: Looking) -> list[bytes]:
+def glance(frames: list[bytes], terms: GridTerms, looking: Looking, topics: Topics) -> list[bytes]:
     """The answers to the MAP_GETs that the frames begin with, as many as could be had.
 
     frames: as `measure_strictly` cuts them: what is longer than a header has a version and a length that are right.
+    topics: is added to; what of it is beyond the answers does not count.
     """
     out: list[bytes] = []
     if terms.agreed or type(terms.codec) is not Codec:
         return out
+    last = None
     execute, who, room = looking.execute, looking.who, min(MOST, terms.limit)
     magic, ok, get, telling, heard = terms.magic, terms.ok, terms.get, terms.telling, terms.topics.get
     try:
@@ -38,8 +40,13 @@ def glance(frames: list[bytes], terms: GridTerms, looking: Looking) -> list[byte
             key = HEAD + name_length
             end = key + key_length
             topic = heard(frame[HEAD:key])
-            if opcode != get or first != magic or flags & telling or topic is None or not key < end <= len(frame):
+            if opcode != get or first != magic or flags & telling or not key < end <= len(frame):
                 break
+            if topic is None:
+                break
+            if topic is not last:
+                last = topic
+                topics.append((len(out), topic))
             reply = execute(MapGet(topic, frame[key:end]), who)
             if type(reply) is not MapValue:
                 looking.drop(reply)

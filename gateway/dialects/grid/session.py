@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from gateway.core.commands import Authenticate, Follow, MapGet, Ping
 from gateway.core.faults import CommandFailed, Fault
 from gateway.core.records import Encoding, RecordBatch
-from gateway.core.replies import Authenticated, Done, Outcome
+from gateway.core.replies import Authenticated, Done, MapValue, Outcome
 from gateway.dialects.dialect import Dialect, Refusal, Request, Settings
 from gateway.dialects.frames import FrameBuffer
 from gateway.dialects.grid.glance import glance
@@ -16,7 +16,7 @@ from gateway.dialects.grid.repeats import MOST_WAITING, Attempt, Key, Repeats
 from gateway.dialects.grid.service import OPERATIONS, UNSUBSCRIBE
 from gateway.dialects.grid.subscriptions import Step, Subscriptions
 from gateway.dialects.grid.terms import HEAD, Asked, GridSettings, GridTerms, Hello, Unknown, grid_terms
-from gateway.dialects.session import Call, Listener, ServerSession
+from gateway.dialects.session import Call, Listener, ServerSession, Topics
 
 _WATCHED = frozenset({Ping, Follow, Authenticate})
 """What there may be more to than to carry it out."""
@@ -150,10 +150,13 @@ class GridSession(ServerSession):
     def _calls(self, frames: list[bytes]) -> list[Call]:
         """See ServerSession."""
         looking = self.looking() if frames else None
-        if looking is not None and (answers := glance(frames, self.terms, looking)):
-            looking.count(MapGet, len(answers))
-            self.say(b"".join(answers))
-            frames = frames[len(answers) :]
+        if looking is not None:
+            topics: Topics = []
+            answers = glance(frames, self.terms, looking, topics)
+            if answers:
+                looking.count(MapGet, len(answers))
+                self._glanced(MapGet, MapValue, frames[: len(answers)], answers, topics)
+                frames = frames[len(answers) :]
         return super()._calls(frames)
 
     # -- what is answered

@@ -69,7 +69,7 @@ class NativeSession(ServerSession):
         assert isinstance(self.terms, NativeTerms)
         self._asked = True
         self.terms.agree(request.context.encodings)
-        self._send(self._ticket(), self.dialect.encode_reply(request, Done(), self.terms))
+        self.answer(Call(self._ticket(), request), Done())
         return []
 
     def ended(self, call: Call, failure: CommandFailed) -> None:
