@@ -6,12 +6,16 @@ A file holds tables `[[case]]`.  Their keys:
     level     MUST, SHOULD or MAY
     name      a promise in one sentence
     source    where the rule is known from
-    covers    statements of `statements.toml` that it exercises
+    covers    statements of `statements*.toml` that it exercises
     role      who is judged: `server`, or `client`
     ask       of a client: what a person has to make it do
-    do        of a client: the same for a driver, a table: the call's name under `call`, and its arguments
+    do        of a client: the same for a driver, a table: the call's name under `call`, and its arguments; what it is
+              to call after it is a list under `then`
+    aside     of a client: kinds of requests that it may send at any time though the case is about them, too
     given     what has to be there before, commands as expressions (gateway.conformance.vectors); `{name}` is filled in
-    needs     settings without which the listener cannot do it, as a listener has them
+    needs     settings without which the listener cannot do it, as a listener has them; `{ any = [...] }` where one of
+              several will do, the first of which says how its bytes are read; `login = true`: a server that lets in
+              nobody but who it knows; one may log in as `{principal}` with `{secret}`
     names     name -> its text, each `?` in which becomes a letter or digit of the run's own; `topic`, `other` and
               `group` are there by themselves
     slow      it takes seconds; run with --slow only
@@ -22,14 +26,26 @@ A step is a table with one of these:
 
     send      a form (gateway.conformance.patterns) that the kit sends
     expect    a form that the judged end sends next, as one frame; `within` seconds, 2 by default
-    lenient   beside expect: forms that are accepted, too, and are not canonical
+    lenient   beside expect: forms that are accepted, too, and are not canonical; beside closed: what may be said before
     silence   seconds in which the judged end sends nothing
     closed    seconds within which the judged end hangs up
     hangup    true: the kit hangs up
+    finish    true: the kit sends no more, and still reads; of a server only
     pause     seconds in which nothing happens
     use       the name of a `[fragment.NAME]` with steps that several cases share
 
 and `on`, the connection that is meant, "a" by default; it is made when it is first used.
+
+A client is judged by what it sends of the kinds that its case awaits; everything else is answered as a gateway would
+(gateway.conformance.hearings).  Its connections get their names in the order in which they first say what is awaited.
+For it there is beside expect
+
+    kind      what kind of request is awaited, a command's name; by default what the form is read as
+    next      true: it is the next thing it says at all, but for what `aside` names
+    after     seconds before which it must not come, counted from the step before
+
+and beside silence `kinds`, those that are not to come, by default all that the case is about.  A request that says the
+same as the form in other bytes is LENIENT by itself, so `lenient` is only for what means something else.
 
 A table `[[unimplemented]]` has a form under `answer`: with such a frame a server says that it does not know a request.
 """
@@ -37,7 +53,7 @@ A table `[[unimplemented]]` has a form under `answer`: with such a frame a serve
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import resources
 from typing import Literal, TypeVar
 
@@ -70,26 +86,32 @@ class Expect(msgspec.Struct, frozen=True, tag="expect"):
     form: Pattern
     within: float
     lenient: tuple[Pattern, ...] = ()
+    kind: str = ""
+    next: bool = False
+    after: float = 0.0
 
 
 class Silence(msgspec.Struct, frozen=True, tag="silence"):
-    """The judged end sends nothing for so many seconds."""
+    """The judged end sends nothing for so many seconds; a client, nothing of these kinds."""
 
     on: str
     seconds: float
+    kinds: tuple[str, ...] = ()
 
 
 class Closed(msgspec.Struct, frozen=True, tag="closed"):
-    """The judged end hangs up within so many seconds."""
+    """The judged end hangs up within so many seconds; before that it may say these."""
 
     on: str
     within: float
+    lenient: tuple[Pattern, ...] = ()
 
 
 class HangUp(msgspec.Struct, frozen=True, tag="hangup"):
-    """The kit hangs up."""
+    """The kit hangs up; half: it sends no more, and still reads."""
 
     on: str
+    half: bool = False
 
 
 class Pause(msgspec.Struct, frozen=True, tag="pause"):
@@ -115,11 +137,36 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     covers: tuple[str, ...] = ()
     ask: str = ""
     do: dict[str, object] = {}
+    aside: tuple[str, ...] = ()
     given: tuple[str, ...] = ()
     needs: dict[str, object] = {}
     names: dict[str, str] = {}
     slow: bool = False
     whole: bool = False
+
+    def lacks(self, settings: object) -> str:
+        """The first need that is not met by the settings of a listener, for people; "" = they are as it needs them."""
+        for name, wanted in self.needs.items():
+            has = msgspec.json.encode(getattr(settings, name, None))
+            if name != LOGIN and has not in map(msgspec.json.encode, _several(wanted)):
+                return f"{name} = {' or '.join(map(repr, _several(wanted)))}"
+        return ""
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """Those that its bytes are read by."""
+        return {name: _several(wanted)[0] for name, wanted in self.needs.items() if name != LOGIN}
+
+
+LOGIN = "login"
+"""What is needed of a server, but is no setting of a listener."""
+
+
+def _several(wanted: object) -> list[object]:
+    match wanted:
+        case {"any": [*several], **rest} if several and not rest:
+            return several
+    return [wanted]
 
 
 class Statement(msgspec.Struct, frozen=True, kw_only=True):
@@ -144,11 +191,20 @@ class _Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     covers: tuple[str, ...] = ()
     ask: str = ""
     do: dict[str, object] = {}
+    aside: tuple[str, ...] = ()
     given: tuple[str, ...] = ()
     needs: dict[str, object] = {}
     names: dict[str, str] = {}
     slow: bool = False
     whole: bool = False
+
+
+class _Named(msgspec.Struct, frozen=True):
+    """What may stand beside expect, of a client."""
+
+    kind: str = ""
+    next: bool = False
+    after: float = 0.0
 
 
 class _Fragment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -165,13 +221,14 @@ class _Statements(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     statement: list[Statement] = []
 
 
-STATEMENTS = "statements.toml"
+STATEMENTS = "statements"
+"""How the names of files with statements begin; all other files hold cases."""
 
 
 def load(dialect: str) -> list[Case]:
     """Every case of a dialect, by id.  Raises BadCase for the first that cannot be read."""
-    files = {name: _read(name, text, _File) for name, text in _texts(dialect).items() if name != STATEMENTS}
-    fragments = {name: fragment.steps for file in files.values() for name, fragment in file.fragment.items()}
+    files = {name: _read(name, text, _File) for name, text in _texts(dialect).items() if not _states(name)}
+    fragments = _fragments(dialect, files.values())
     cases = [_case(dialect, name, row, fragments) for name, file in files.items() for row in file.case]
     known = {statement.id for statement in statements(dialect)}
     seen: set[str] = set()
@@ -181,21 +238,34 @@ def load(dialect: str) -> list[Case]:
         seen.add(case.id)
         if strangers := set(case.covers) - known:
             raise BadCase(
-                f"{dialect}: {case.id} covers {', '.join(sorted(strangers))}, which {STATEMENTS} does not have"
+                f"{dialect}: {case.id} covers {', '.join(sorted(strangers))}, which {STATEMENTS}*.toml do not have"
             )
     return sorted(cases, key=lambda case: _sorting(case.id))
 
 
+def _fragments(dialect: str, files: Iterable[_File]) -> dict[str, list[dict[str, object]]]:
+    found: dict[str, list[dict[str, object]]] = {}
+    for name, fragment in (named for file in files for named in file.fragment.items()):
+        if name in found:
+            raise BadCase(f"{dialect}: two fragments are called {name!r}")
+        found[name] = fragment.steps
+    return found
+
+
 def statements(dialect: str) -> list[Statement]:
     """What a dialect prescribes.  Raises BadCase."""
-    text = _texts(dialect).get(STATEMENTS)
-    return [] if text is None else _read(STATEMENTS, text, _Statements).statement
+    files = [_read(name, text, _Statements) for name, text in _texts(dialect).items() if _states(name)]
+    return [statement for file in files for statement in file.statement]
 
 
 def unimplemented(dialect: str) -> list[Pattern]:
     """What a server of the dialect says to a request that it does not know.  Raises BadCase."""
-    files = [_read(name, text, _File) for name, text in _texts(dialect).items() if name != STATEMENTS]
+    files = [_read(name, text, _File) for name, text in _texts(dialect).items() if not _states(name)]
     return [_form(row["answer"]) for file in files for row in file.unimplemented]
+
+
+def _states(name: str) -> bool:
+    return name.startswith(STATEMENTS)
 
 
 def _texts(dialect: str) -> dict[str, str]:
@@ -221,6 +291,8 @@ def _case(dialect: str, file: str, row: _Row, fragments: Mapping[str, list[dict[
         steps = tuple(_steps(row.steps, fragments))
         if row.role == "client" and not row.ask:
             raise ValueError("a client has to be made to do something: ask says what")  # noqa: TRY301
+        if row.role == "client" and any(isinstance(step, HangUp) and step.half for step in steps):
+            raise ValueError("finish is for the cases of a server")  # noqa: TRY301
     except (ValueError, TypeError) as error:
         raise BadCase(f"{dialect}/cases/{file}: {row.id}: {error}") from error
     fields = {name: getattr(row, name) for name in row.__struct_fields__ if name != "steps"}
@@ -243,18 +315,22 @@ def _step(row: dict[str, object]) -> Step:
     match row:
         case {"send": form, **rest} if not rest:
             return Send(on, _form(form))
-        case {"expect": form, **rest} if rest.keys() <= {"within", "lenient"}:
-            others = rest.get("lenient", [])
-            return Expect(on, _form(form), _seconds(rest.get("within", WITHIN)), tuple(map(_form, _listed(others))))
-        case {"silence": seconds, **rest} if not rest:
-            return Silence(on, _seconds(seconds))
-        case {"closed": seconds, **rest} if not rest:
-            return Closed(on, _seconds(seconds))
+        case {"expect": form, **rest} if rest.keys() <= {"within", "lenient", "kind", "next", "after"}:
+            others = tuple(map(_form, _listed(rest.pop("lenient", []))))
+            within = _seconds(rest.pop("within", WITHIN))
+            named = msgspec.convert(rest, _Named)
+            return Expect(on, _form(form), within, others, named.kind, named.next, named.after)
+        case {"silence": seconds, **rest} if rest.keys() <= {"kinds"}:
+            return Silence(on, _seconds(seconds), msgspec.convert(rest.get("kinds", []), tuple[str, ...]))
+        case {"closed": seconds, **rest} if rest.keys() <= {"lenient"}:
+            return Closed(on, _seconds(seconds), tuple(map(_form, _listed(rest.get("lenient", [])))))
         case {"pause": seconds, **rest} if not rest:
             return Pause(on, _seconds(seconds))
         case {"hangup": True, **rest} if not rest:
             return HangUp(on)
-    raise ValueError(f"a step is send, expect, silence, closed, hangup, pause or use, not {row}")
+        case {"finish": True, **rest} if not rest:
+            return HangUp(on, half=True)
+    raise ValueError(f"a step is send, expect, silence, closed, hangup, finish, pause or use, not {row}")
 
 
 def _form(value: object) -> Pattern:

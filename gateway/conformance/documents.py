@@ -166,7 +166,7 @@ def _way(ruling: Ruling) -> WayDocument:
 
 def _frames(run: Run, result: Result, ruling: Ruling) -> tuple[Shown, ...]:
     dialect = load(run.dialect)
-    settings = msgspec.convert(result.case.needs, dialect.settings)
+    settings = msgspec.convert(result.case.settings, dialect.settings)
     return tuple(Talk(dialect, settings, run.role).shown(ruling.crossings))
 
 

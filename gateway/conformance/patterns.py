@@ -8,6 +8,7 @@ A form, as a case file has it, is one of
                                        `{name:rest}` = up to what comes behind; any other brace is itself
     { frame = "LIST" }                 the same behind its length, a u32be
     { size = "u32le", of = form }      a form behind its length: u8, u16, u32, u64 with be or le
+    { length = "u16be", of = form }    such a length alone, of what stands elsewhere
     [form, form]                       one after the other
 
 `{name}` alone stands for what is known under that name: one of the case's own names, or what was kept before.  What is
@@ -61,12 +62,20 @@ class Sized(msgspec.Struct, frozen=True, tag="sized"):
     parts: tuple[Part, ...]
 
 
-Part = Exactly | Known | Octets | Span | Sized
+class Length(msgspec.Struct, frozen=True, tag="length"):
+    """The length in bytes of parts that stand elsewhere.  It is sent; of what is compared, nobody looks at it."""
+
+    width: int
+    order: Literal["big", "little"]
+    parts: tuple[Part, ...]
+
+
+Part = Exactly | Known | Octets | Span | Sized | Length
 Pattern = tuple[Part, ...]
 
 _KINDS = {"int": rb"-?[0-9]+", "word": rb"[^\s,]+", "rest": rb".*?"}
-_SIZES = {
-    f"u{8 * width}{end}": (width, order) for width in (1, 2, 4, 8) for end, order in (("be", "big"), ("le", "little"))
+_SIZES = {"u8": (1, "big")} | {
+    f"u{8 * width}{end}": (width, order) for width in (2, 4, 8) for end, order in (("be", "big"), ("le", "little"))
 }
 _OCTET_WORDS = re.compile(
     r"""\s+ | \#[^\n]* | (?P<hex>(?:[0-9A-Fa-f]{2})+) | '(?P<text>[^']*)'
@@ -93,6 +102,9 @@ def pattern(form: Form) -> Pattern:
         case {"size": str(size), "of": (str() | dict() | list()) as inner, **rest} if not rest and size in _SIZES:
             width, order = _SIZES[size]
             return (Sized(width, order, pattern(inner)),)  # type: ignore[arg-type]  # big or little
+        case {"length": str(size), "of": (str() | dict() | list()) as inner, **rest} if not rest and size in _SIZES:
+            width, order = _SIZES[size]
+            return (Length(width, order, pattern(inner)),)  # type: ignore[arg-type]  # big or little
     raise ValueError(f"bytes are hex, {{ text = }}, {{ frame = }} or {{ size = , of = }}, not {form}")
 
 
@@ -142,6 +154,8 @@ def fill(parts: Sequence[Part], names: Names) -> list[bytes]:
             case Sized(width=width, order=order, parts=inner):
                 within = fill(inner, names)
                 fields += [sum(map(len, within)).to_bytes(width, order), *within]
+            case Length(width=width, order=order, parts=inner):
+                fields.append(sum(map(len, fill(inner, names))).to_bytes(width, order))
             case Known(name=name) | Octets(name=name) | Span(name=name):
                 if name not in names:
                     raise ValueError(f"nothing is known of {{{name}}} that could be sent")
@@ -182,13 +196,14 @@ class _Length(msgspec.Struct, frozen=True):
     number: int
     width: int
     order: Literal["big", "little"]
+    parts: tuple[Part, ...]
 
 
 class _End(msgspec.Struct, frozen=True):
     number: int
 
 
-_Flat = Exactly | Known | Octets | Span | _Length | _End
+_Flat = Exactly | Known | Octets | Span | Length | _Length | _End
 _OURS = re.compile("(?:length|end)[0-9]+")
 
 
@@ -202,7 +217,7 @@ def _flat(parts: Sequence[Part]) -> list[_Flat]:
             flat.append(part)
             return
         mine = number = number + 1
-        flat.append(_Length(mine, part.width, part.order))
+        flat.append(_Length(mine, part.width, part.order, part.parts))
         for each in part.parts:
             add(each)
         flat.append(_End(mine))
@@ -225,7 +240,7 @@ def _expression(part: _Flat, names: Names, kept: set[str]) -> bytes:
             return b"(?P<length%d>.{%d})" % (number, width)
         case _End(number=number):
             return b"(?P<end%d>)" % number
-        case Octets(count=count, name=""):
+        case Octets(count=count, name="") | Length(width=count):
             return b".{%d}" % count
         case Known(name=name) | Octets(name=name) | Span(name=name):
             if name in names:
@@ -265,15 +280,57 @@ def _parting(flat: Sequence[_Flat], octets: bytes, names: Names) -> Unlike:
         case Known(name=name) | Octets(name=name) | Span(name=name) if name in names:
             wanted = names[name]
         case part:
-            return Unlike(len(octets) if isinstance(part, Octets | _Length) else found.end(), _said(part))
-    return Unlike(found.end() + _common(rest, wanted), _shown(wanted[_common(rest, wanted) :]))
+            return Unlike(len(octets) if isinstance(part, Octets | Length | _Length) else found.end(), _said(part))
+    common = _common(rest, wanted)
+    shorter = _mislength(flat[:count], found, names) if common < len(rest) else None
+    return shorter or Unlike(found.end() + common, _shown(wanted[common:]))
+
+
+def _mislength(flat: Sequence[_Flat], found: re.Match[bytes], names: Names) -> Unlike | None:
+    """The length that the bytes part behind, where it is already another one: two texts of unlike length, swapped."""
+    around: list[_Length] = []
+    for part in flat:
+        if isinstance(part, _Length):
+            around.append(part)
+        elif isinstance(part, _End):
+            around.pop()
+    size = _size(around[-1].parts, {**names, **found.groupdict()}) if around else None
+    if size is None:
+        return None
+    wanted = size.to_bytes(around[-1].width, around[-1].order)
+    got = found[f"length{around[-1].number}"]
+    return (
+        None
+        if got == wanted
+        else Unlike(found.start(f"length{around[-1].number}") + _common(got, wanted), wanted.hex(" "))
+    )
+
+
+def _size(parts: Sequence[Part], names: Names) -> int | None:
+    """Bytes that they take, None where that depends."""
+    total = 0
+    for part in parts:
+        match part:
+            case Exactly(octets=octets):
+                size: int | None = len(octets)
+            case Sized(width=width, parts=inner):
+                within = _size(inner, names)
+                size = None if within is None else width + within
+            case Octets(count=count) | Length(width=count):
+                size = count
+            case Known(name=name) | Span(name=name):
+                size = len(names[name]) if name in names else None
+        if size is None:
+            return None
+        total += size
+    return total
 
 
 def _said(part: _Flat) -> str:
     match part:
         case Octets(count=count):
             return f"{count} bytes"
-        case _Length(width=width):
+        case _Length(width=width) | Length(width=width):
             return f"a length of {width} bytes"
         case Span(name=name, kind=kind):
             return f"{{{name}:{kind}}}"

@@ -29,8 +29,8 @@ class Result(msgspec.Struct, frozen=True):
 
     @property
     def failed(self) -> bool:
-        """A MUST that was not met."""
-        return self.case.level == "MUST" and self.verdict in ("FAIL", "ERROR")
+        """A MUST that was not met: who says that it does not know it has not met it either."""
+        return self.case.level == "MUST" and self.verdict in ("UNIMPLEMENTED", "FAIL", "ERROR")
 
 
 def result(case: Case, rulings: Sequence[Ruling]) -> Result:

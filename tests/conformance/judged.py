@@ -17,4 +17,4 @@ def subject(loop: Loop, dialect: str, port: int, **settings: object) -> Subject:
     endpoint = clientFromString(loop.reactor, f"tcp:127.0.0.1:{port}")
     login = Authenticate("plain", *spoken.development) if spoken.development else None
     known = msgspec.convert(settings, spoken.settings)
-    return Subject(spoken, endpoint, f"{dialect} on {port}", loop.reactor, known, login)
+    return Subject(spoken, endpoint, f"{dialect} on {port}", loop.reactor, known, login, guest=login is not None)

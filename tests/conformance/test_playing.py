@@ -33,6 +33,7 @@ class Played:
         self.dialed: list[str] = []
         self.wrote: list[tuple[bytes, ...]] = []
         self.dropped: list[str] = []
+        self.halves: list[bool] = []
         self.play.begin(100.0)
         self._do()
 
@@ -55,8 +56,9 @@ class Played:
                     self.dialed.append(on)
                 case Write(chunks=chunks):
                     self.wrote.append(chunks)
-                case Drop(on=on):
+                case Drop(on=on, half=half):
                     self.dropped.append(on)
+                    self.halves.append(half)
         return self.play.ruling
 
 
@@ -158,6 +160,26 @@ def test_tagged_answers_may_come_in_any_order() -> None:
 def test_a_connection_is_made_when_it_is_first_used_and_left_when_told() -> None:
     played = Played(send("01"), HangUp("a"), send("02", "b"), expect("01 'a'", "b"))
     assert (played.dialed, played.dropped) == (["a", "b"], ["a"])
+
+
+def test_who_sends_no_more_still_reads() -> None:
+    played = Played(send("01"), HangUp("a", half=True), expect("01 'a'"), Closed("a", 1.0))
+    assert played.halves == [True]
+    played.got(b"\1a")
+    played.ended()
+    assert played.tick(LINGER).verdict == "PASS"  # type: ignore[union-attr]
+    assert played.halves == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("said", "verdict"), [(b"", "PASS"), (b"\1a", "LENIENT"), (b"\1b", "FAIL"), (b"\1a\1a", "FAIL")]
+)
+def test_what_may_be_said_before_hanging_up_is_accepted_and_nothing_behind_it(said: bytes, verdict: str) -> None:
+    played = Played(send("01"), Closed("a", 1.0, (pattern("01 'a'"),)))
+    if said:
+        played.got(said)
+    ruling = played.ended(0.1) or played.tick(0.2)
+    assert ruling is not None and ruling.verdict == verdict
 
 
 def test_what_cannot_be_played_says_nothing_of_who_is_judged() -> None:
