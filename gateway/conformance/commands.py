@@ -6,6 +6,7 @@ import json
 import random
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -20,8 +21,11 @@ from gateway import dialects
 from gateway.backends.wall import microseconds
 from gateway.conformance import cases as scripts
 from gateway.conformance.cases import Case
+from gateway.conformance.clients import LOOPBACK, Kind, drive_clients, judge_clients
+from gateway.conformance.driving import Undriven
 from gateway.conformance.pairs import Pair, PairRun, Survived
 from gateway.conformance.playing import WAYS, Way
+from gateway.conformance.prompts import Asked
 from gateway.conformance.reporting import PAGE, write
 from gateway.conformance.results import Result, Run
 from gateway.conformance.servers import Judge, Subject, reach
@@ -29,7 +33,9 @@ from gateway.conformance.vectors import BadCase
 from gateway.core.commands import Authenticate
 from gateway.core.faults import CommandFailed
 from gateway.dialects import Dialect
-from gateway.dialects.spelling import spoken_at
+from gateway.dialects.spelling import Spoken, spoken_at
+
+LEVELS = ("MUST", "SHOULD", "MAY")
 
 COLORS = {"PASS": "green", "LENIENT": "cyan", "INFO": "blue", "UNIMPLEMENTED": "yellow", "FAIL": "red", "ERROR": "red"}
 
@@ -93,20 +99,68 @@ def _said(case: Case) -> dict[str, object]:
 # -- server
 
 
-def _choosing(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options by which cases are chosen, for both roles."""
+class Chosen(msgspec.Struct, frozen=True):
+    """What both roles are asked alike: which cases, of whom, and what becomes of the results."""
+
+    dialect: str
+    ids: tuple[str, ...]
+    level: str | None
+    slow: bool
+    settings: tuple[str, ...]
+    agent: str
+    known: Path | None
+    report: Path | None
+
+    def cases(self, role: scripts.Role) -> list[Case]:
+        """Those that are meant.  Raises click.UsageError for an id that there is not."""
+        of_role = [case for case in scripts.load(self.dialect) if case.role == role]
+        if unknown := set(self.ids) - {case.id for case in of_role}:
+            raise click.UsageError(f"no {role} case is called {', '.join(sorted(unknown))}")
+        wanted = LEVELS[: LEVELS.index(self.level) + 1] if self.level else LEVELS
+        return [case for case in of_role if (not self.ids or case.id in self.ids) and case.level in wanted]
+
+    def spoken(self, endpoint: str) -> Spoken:
+        """What is spoken there.  Raises click.UsageError."""
+        return _spoken(f"{self.dialect}[{','.join(self.settings)}]={endpoint}")
+
+    def finish(self, role: scripts.Role, agent: str, work: Coroutine[Deferred[Any], Any, list[Result]]) -> int:
+        """Runs the reactor until all is judged; then the last lines, the reports, and the exit code."""
+        from twisted.internet import reactor
+
+        expected = deviations(self.known)
+        began, started = microseconds(), time.monotonic()
+        results = finished(cast(IReactorCore, reactor), work)
+        run = Run(
+            dialect=self.dialect,
+            role=role,
+            agent=self.agent or agent,
+            began=began,
+            seconds=time.monotonic() - started,
+            results=tuple(results),
+        )
+        return conclude(run, expected, self.report)
+
+
+def _choosing(command: Callable[..., int]) -> Callable[..., int]:
+    """The options by which cases are chosen, for both roles; the command gets them as one."""
+
+    @wraps(command)
+    def packed(**said: Any) -> int:
+        chosen = Chosen(**{name: said.pop(name) for name in Chosen.__struct_fields__})
+        return command(chosen, **said)
+
     for option in (
-        click.option("--dialect", "name", type=_DIALECT, required=True),
+        click.option("--dialect", type=_DIALECT, required=True),
         click.option("--case", "ids", multiple=True, metavar="ID", help="Only this one; may be repeated."),
-        click.option("--level", type=click.Choice(["MUST", "SHOULD", "MAY"]), help="Only of this level and above."),
+        click.option("--level", type=click.Choice(LEVELS), help="Only of this level and above."),
         click.option("--slow", is_flag=True, help="Those that take seconds, too."),
         click.option("--setting", "settings", multiple=True, metavar="NAME=VALUE", help="Of the listener, as it is."),
         click.option("--agent", default="", help="What to call the judged one in reports."),
         click.option("--expect", "known", type=_FILE, help="Known deviations, a line each: ID, and why."),
         click.option("--report", type=_DIRECTORY, help="Write index.html, report.json and junit.xml there."),
     ):
-        command = option(command)
-    return command
+        packed = option(packed)
+    return packed
 
 
 @conformance.command(help="Play a client against a server.")
@@ -115,38 +169,11 @@ def _choosing(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--user", default="", help="Who makes what has to be there before.")
 @click.option("--password", default="", envvar="GATEWAY_PASSWORD", help="Of that user; or GATEWAY_PASSWORD.")
 @click.option("--way", "ways", type=click.Choice(WAYS), multiple=True, help="Only cut like this; may be repeated.")
-def server(
-    name: str,
-    ids: tuple[str, ...],
-    level: str | None,
-    slow: bool,
-    settings: tuple[str, ...],
-    endpoint: str,
-    user: str,
-    password: str,
-    ways: tuple[Way, ...],
-    agent: str,
-    known: Path | None,
-    report: Path | None,
-) -> int:
-    """Runs the reactor until all is judged."""
-    from twisted.internet import reactor
-
-    expected = deviations(known)
-    chosen = choose(scripts.load(name), "server", ids, level)
-    subject = _spoken(f"{name}[{','.join(settings)}]={endpoint}", user, password)
-    judge = Judge(subject, ways=ways or WAYS, slow=slow, told=tell)
-    began, started = microseconds(), time.monotonic()
-    results = finished(cast(IReactorCore, reactor), _judged(judge, subject, chosen))
-    run = Run(
-        dialect=name,
-        role="server",
-        agent=agent or endpoint,
-        began=began,
-        seconds=time.monotonic() - started,
-        results=tuple(results),
-    )
-    return conclude(run, expected, report)
+def server(chosen: Chosen, endpoint: str, user: str, password: str, ways: tuple[Way, ...]) -> int:
+    """All ways in which it is cut, many cases at a time."""
+    cases, subject = chosen.cases("server"), _subject(chosen.spoken(endpoint), user, password)
+    judge = Judge(subject, ways=ways or WAYS, slow=chosen.slow, told=tell, seed=random.randrange(1 << 32))
+    return chosen.finish("server", endpoint, _judged(judge, subject, cases))
 
 
 async def _judged(judge: Judge, subject: Subject, chosen: Sequence[Case]) -> list[Result]:
@@ -161,11 +188,17 @@ async def _reached(subject: Subject) -> None:
         raise Unreachable(str(failure)) from failure
 
 
-def _spoken(said: str, user: str = "", password: str = "") -> Subject:
+def _spoken(said: str) -> Spoken:
+    try:
+        return spoken_at(said)
+    except ValueError as wrong:
+        raise click.UsageError(str(wrong)) from wrong
+
+
+def _subject(spoken: Spoken, user: str = "", password: str = "") -> Subject:
     from twisted.internet import reactor
 
     try:
-        spoken = spoken_at(said)
         dialed = clientFromString(reactor, spoken.endpoint)
     except (ValueError, TypeError) as wrong:
         raise click.UsageError(str(wrong)) from wrong
@@ -179,6 +212,51 @@ def _development(dialect: Dialect) -> Authenticate | None:
     return Authenticate("plain", *dialect.development)
 
 
+# -- client
+
+
+@conformance.command(help="Play a server for a client: a person, or a driver, makes it do what each case asks for.")
+@_choosing
+@click.option("--listen", "endpoint", default="", metavar="ENDPOINT", help="Where the client is to dial.")
+@click.option(
+    "--driver", default="", metavar="NAME", help="Have this do it: cursus_client, apache_iggy, iggy_py, ours."
+)
+@click.option("--client-path", type=_DIRECTORY, help="Where the driver's client is installed; by default beside us.")
+def client(chosen: Chosen, endpoint: str, driver: str, client_path: Path | None) -> int:
+    """One case after the other for a person; several at a time for a driver."""
+    from twisted.internet import reactor
+
+    cases, spoken = chosen.cases("client"), chosen.spoken(endpoint or LOOPBACK)
+    kind = Kind(spoken.dialect, spoken.settings)
+    if driver or client_path:
+        driven = _driven(reactor, kind, cases, driver, client_path, endpoint, chosen.slow)
+        return chosen.finish("client", driver, driven)
+    endpoint = endpoint or f"tcp:{spoken.dialect.port}:interface=127.0.0.1"
+    click.echo(f"the client is to dial {endpoint}; {len(cases)} cases, Ctrl-C ends it")
+    judged = judge_clients(reactor, kind, cases, endpoint, guide, slow=chosen.slow, told=tell)
+    return chosen.finish("client", "a client", judged)
+
+
+async def _driven(
+    reactor: object, kind: Kind, cases: Sequence[Case], driver: str, path: Path | None, endpoint: str, slow: bool
+) -> list[Result]:
+    try:
+        introduced, results = await drive_clients(
+            reactor, kind, cases, driver=driver, client_path=path, endpoint=endpoint, slow=slow, told=tell
+        )
+    except Undriven as failure:
+        raise click.UsageError(f"the driver does not start: {failure}") from failure
+    click.echo(f"judged {introduced.name}")
+    return results
+
+
+def guide(asked: Asked) -> None:
+    """What a person is told before each case."""
+    click.echo(f"\n{click.style(asked.case.id, bold=True)} {asked.case.name}")
+    click.echo(f"  Have it dial {asked.address}: {asked.ask}")
+    click.echo(f"  Awaited: {asked.waits}")
+
+
 # -- pair
 
 
@@ -190,7 +268,7 @@ def pair(writer: str, reader: str, report: Path | None) -> int:
     """Settings of a dialect stand in brackets: iggy[generation=g2c]=tcp:127.0.0.1:8090."""
     from twisted.internet import reactor
 
-    ends = _spoken(writer), _spoken(reader)
+    ends = _subject(_spoken(writer)), _subject(_spoken(reader))
     judged = Pair(*ends, random.randrange(1 << 32))
     began, started = microseconds(), time.monotonic()
     fields = finished(cast(IReactorCore, reactor), _survived(judged, ends))
@@ -214,16 +292,6 @@ async def _survived(judged: Pair, ends: Sequence[Subject]) -> list[Survived]:
 
 
 # -- both roles
-
-
-def choose(cases: Sequence[Case], role: scripts.Role, ids: Sequence[str], level: str | None) -> list[Case]:
-    """The cases that are meant.  Raises click.UsageError for an id that there is not."""
-    of_role = [case for case in cases if case.role == role]
-    if unknown := set(ids) - {case.id for case in of_role}:
-        raise click.UsageError(f"no {role} case is called {', '.join(sorted(unknown))}")
-    levels = {None: ("MUST", "SHOULD", "MAY"), "MAY": ("MUST", "SHOULD", "MAY"), "SHOULD": ("MUST", "SHOULD")}
-    wanted = levels.get(level, ("MUST",))
-    return [case for case in of_role if (not ids or case.id in ids) and case.level in wanted]
 
 
 def tell(result: Result) -> None:
