@@ -140,5 +140,23 @@ def capture(arguments: tuple[str, ...]) -> None:
     sys.exit(look(list(arguments)))
 
 
+@main.command(context_settings=_PASS_ON, add_help_option=False)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def conformance(arguments: tuple[str, ...]) -> None:
+    """Judge a client or a server, byte by byte.  `gateway conformance --help` lists the ways."""
+    from gateway.conformance.commands import main as judge
+
+    sys.exit(judge(list(arguments)))
+
+
+@main.command(context_settings=_PASS_ON, add_help_option=False)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def pipeline(arguments: tuple[str, ...]) -> None:
+    """Run a job on Spark over topics or captured traffic.  `gateway pipeline --help` lists the jobs."""
+    from gateway.pipeline.commands import main as work
+
+    sys.exit(work(list(arguments)))
+
+
 if __name__ == "__main__":
     main()
