@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test lint docs bench fuzz soak kafka screenshots
+.PHONY: run test lint docs bench fuzz soak kafka screenshots conformance
 
 run: .venv/installed
 	@$(BIN)/gateway run
@@ -22,6 +22,10 @@ bench: .venv/tested
 
 soak: .venv/tested
 	$(BIN)/python -m pytest -m long
+
+# What docs/conformance says of this gateway and of the real clients; some minutes.
+conformance: .venv/tested
+	$(BIN)/python -m gateway.conformance.publishing docs/conformance .venv/clients
 
 # A real Kafka on loopback, in the foreground; needs Maven and Java 17.
 kafka: .venv/tested

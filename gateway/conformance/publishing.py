@@ -72,10 +72,12 @@ async def _all(reactor: object, clients: Path) -> list[Run]:
         ports = server.ports()
         judged = [_ours(reactor, name, port) for name, port in ports.items()]
         runs += await gatherResults([Deferred.fromCoroutine(each) for each in judged], consumeErrors=True)
-    for dialect in DIALECTS:
-        runs.append(await _driven(reactor, dialect, "ours", None))
-    for path, (dialect, driver) in installed(clients):
-        runs.append(await _driven(reactor, dialect, driver, path))
+    driven = [(dialect, "ours", None) for dialect in DIALECTS]
+    driven += [(dialect, driver, path) for path, (dialect, driver) in installed(clients)]
+    for dialect, driver, path in driven:
+        run = await _driven(reactor, dialect, driver, path)
+        if any(result.rulings for result in run.results):  # our client half has words for some dialects' cases only
+            runs.append(run)
     return runs
 
 
