@@ -1,9 +1,8 @@
 """Writes that take time, and what stands in line behind them.
 
-A session sees what it wrote, also if it asks before that is visible: what only looks, or looks before it writes, waits
-for the writes of its session that came before it, and for those that something before it in the line came to.  Writes
-wait for nothing, so a session that never stops writing is not kept from reading; but those that remove what was asked
-about wait for their turn, and with them the writes behind them.
+A session is answered as if each thing that it asks were done before the next, also if it does not wait for answers:
+what only looks, or looks before it writes, waits for the writes of its session that came before it, and what writes
+behind that waits for its turn.  Where nobody looks, writes wait for nothing.
 """
 
 from __future__ import annotations
@@ -36,13 +35,9 @@ class Write:
 
 
 class Line:
-    """Of one session: in their order, what wants to look and the writes that must be visible by then.
-
-    writing: writes that wait for their turn.
-    """
+    """Of one session: in their order, what waits for its turn and the writes that must be visible by then."""
 
     def __init__(self) -> None:
-        self.writing = 0
         self._order: deque[Write | Deferred[None]] = deque()
 
     def enter(self, newest: Write | None) -> Deferred[None]:

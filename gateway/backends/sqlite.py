@@ -203,12 +203,6 @@ class _Writer(threading.Thread):
             return False
 
 
-REMOVING: frozenset[type] = frozenset(
-    {q.DeleteNamespace, q.DeleteTopic, q.DeletePartitions, q.DeleteGroup, q.AlterTopic}
-)
-"""Writes that wait for what their session asked before: it would not find what it asks about."""
-
-
 @implementer(IBackend)
 class SqliteBackend:
     """directory: where the file is, made if absent.  now: the wall clock in us since the epoch.
@@ -274,15 +268,12 @@ class SqliteBackend:
     def _execute(self, command: q.Command, session: Session) -> Reply | Deferred[Reply]:
         """What writes, or stands behind a write of its session."""
         line = self._lines.get(session)
-        overtakes = line is None or not line.writing
         if writes(command) and not concerns_members(command):
-            if line is not None and (line.writing or type(command) in REMOVING):
-                return self._write_later(command, session, line)
-            return self._write(command, session)
+            return self._write(command, session) if line is None else self._write_later(command, session, line)
         if type(command) is q.Take:
-            return self._tabling.take(command, session)
+            return self._tabling.take(command, session) if line is None else self._take_later(command, session, line)
         free = session not in self._newest and line is None
-        if isinstance(command, q.CommitOffsets) and None not in command.offsets and overtakes:
+        if isinstance(command, q.CommitOffsets) and None not in command.offsets and line is None:
             try:
                 return self._write(self._grouping.resolved(command, session), session)
             except CommandFailed:
@@ -342,13 +333,16 @@ class SqliteBackend:
 
     def _write_later(self, command: Written, session: Session, line: Line) -> Deferred[Reply]:
         """Behind what looks, and before what stands behind it."""
+        turn = line.enter(self._newest.get(session))
+        return turn.addCallback(lambda ignored: self._write_besides(command, session))
 
-        def write(ignored: None) -> Deferred[Reply]:
-            line.writing -= 1
-            return self._write_besides(command, session)
+    def _take_later(self, command: q.Take, session: Session, line: Line) -> Deferred[Reply]:
+        def take(ignored: None) -> Reply | Deferred[Reply]:
+            taken = self._tabling.take(command, session)
+            line.hold(self._newest[session])
+            return taken
 
-        line.writing += 1
-        return line.enter(self._newest.get(session)).addCallback(write)
+        return line.enter(self._newest.get(session)).addCallback(take)
 
     def _write_besides(self, command: Written, session: Session) -> Deferred[Reply]:
         """What something that looked, or looked first, came to write; what stands behind it in line sees that, too."""

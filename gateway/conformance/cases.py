@@ -243,6 +243,13 @@ def load(dialect: str) -> list[Case]:
     return sorted(cases, key=lambda case: _sorting(case.id))
 
 
+def parse(dialect: str, name: str, text: str) -> list[Case]:
+    """The cases of one file that stands elsewhere.  Raises BadCase."""
+    file = _read(name, text, _File)
+    fragments = _fragments(dialect, [file])
+    return [_case(dialect, name, row, fragments) for row in file.case]
+
+
 def _fragments(dialect: str, files: Iterable[_File]) -> dict[str, list[dict[str, object]]]:
     found: dict[str, list[dict[str, object]]] = {}
     for name, fragment in (named for file in files for named in file.fragment.items()):

@@ -18,7 +18,7 @@ kept twice has to be the same both times.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import takewhile
 from typing import Literal
 
@@ -48,10 +48,10 @@ class Octets(msgspec.Struct, frozen=True, tag="octets"):
 
 
 class Span(msgspec.Struct, frozen=True, tag="text"):
-    """Text of that kind."""
+    """Text of that kind; `name` is what a case's own name may stand for, see `reading`."""
 
     name: str
-    kind: Literal["int", "word", "rest"]
+    kind: Literal["int", "word", "rest", "name"]
 
 
 class Sized(msgspec.Struct, frozen=True, tag="sized"):
@@ -73,7 +73,7 @@ class Length(msgspec.Struct, frozen=True, tag="length"):
 Part = Exactly | Known | Octets | Span | Sized | Length
 Pattern = tuple[Part, ...]
 
-_KINDS = {"int": rb"-?[0-9]+", "word": rb"[^\s,]+", "rest": rb".*?"}
+_KINDS = {"int": rb"-?[0-9]+", "word": rb"[^\s,]+", "rest": rb".*?", "name": rb".{1,255}?"}
 _SIZES = {"u8": (1, "big")} | {
     f"u{8 * width}{end}": (width, order) for width in (2, 4, 8) for end, order in (("be", "big"), ("le", "little"))
 }
@@ -187,7 +187,59 @@ def compare(parts: Sequence[Part], octets: bytes, names: Names) -> dict[str, byt
         if int.from_bytes(found[f"length{number}"], order) != inside:
             wanted = inside.to_bytes(width, order)
             return Unlike(found.start(f"length{number}") + _common(found[f"length{number}"], wanted), wanted.hex(" "))
+    return _blanks(found)
+
+
+def _blanks(found: re.Match[bytes]) -> dict[str, bytes]:
     return {name: value for name, value in found.groupdict().items() if not _OURS.fullmatch(name)}
+
+
+Reader = Callable[[bytes], "dict[str, bytes] | None"]
+
+
+def reading(parts: Sequence[Part], blanks: Mapping[str, Octets | Span]) -> Reader:
+    """Compares many frames with one form, of which nothing is known yet: what it says for its names, None = unlike.
+
+    blanks: what stands where a form says a name that an earlier one has kept; any other name is one of the case's own.
+    """
+    flat = _flat(_freed(parts, blanks))
+    compiled = _compiled(flat, {})
+
+    def read(octets: bytes) -> dict[str, bytes] | None:
+        found = compiled.fullmatch(octets)
+        if found is None:
+            return None
+        lengths = _lengths(flat, found).items()
+        whole = all(int.from_bytes(found[f"length{at}"], order) == inside for at, (_, order, inside) in lengths)
+        return _blanks(found) if whole else None
+
+    return read
+
+
+def _freed(parts: Sequence[Part], blanks: Mapping[str, Octets | Span]) -> tuple[Part, ...]:
+    """With a blank for every name."""
+    return tuple(_blank(part, blanks) for part in parts)
+
+
+def _blank(part: Part, blanks: Mapping[str, Octets | Span]) -> Part:
+    match part:
+        case Sized(width=width, order=order, parts=inner):
+            return Sized(width, order, _freed(inner, blanks))
+        case Known(name=name):
+            return blanks.get(name, Span(name, "name"))
+    return part
+
+
+def blanks_of(parts: Sequence[Part]) -> dict[str, Octets | Span]:
+    """The blanks that a form has, by name."""
+    found: dict[str, Octets | Span] = {}
+    for part in parts:
+        match part:
+            case Sized(parts=inner):
+                found |= blanks_of(inner)
+            case Octets(name=name) | Span(name=name):
+                found[name] = part
+    return found
 
 
 class _Length(msgspec.Struct, frozen=True):

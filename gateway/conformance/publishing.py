@@ -72,7 +72,7 @@ async def _all(reactor: object, clients: Path) -> list[Run]:
         ports = server.ports()
         judged = [_ours(reactor, name, port) for name, port in ports.items()]
         runs += await gatherResults([Deferred.fromCoroutine(each) for each in judged], consumeErrors=True)
-    driven = [(dialect, "ours", None) for dialect in DIALECTS]
+    driven: list[tuple[str, str, Path | None]] = [(dialect, "ours", None) for dialect in DIALECTS]
     driven += [(dialect, driver, path) for path, (dialect, driver) in installed(clients)]
     for dialect, driver, path in driven:
         run = await _driven(reactor, dialect, driver, path)

@@ -29,7 +29,7 @@ from gateway.core.commands import Command, Session
 from gateway.core.faults import CommandFailed, Fault
 from gateway.core.idempotence import FORGET_AFTER
 from gateway.core.records import CANONICAL, Encoding, Record, RecordBatch, canonical, registry
-from gateway.core.replies import CommittedOffsets, Done, Joined, Published, Records
+from gateway.core.replies import CommittedOffsets, Count, Done, Joined, Published, Records
 
 ROOT = Path(__file__).parent.parent.parent
 START = 1_700_000_000_000_000
@@ -795,17 +795,28 @@ def test_what_was_asked_first_looks_first_also_where_it_waits_for_more_than_one_
         assert driver.ask(q.ListMemberships()).memberships == ()
 
 
-def test_what_is_asked_about_is_not_removed_before_the_answer(files: Files) -> None:
-    """Nor does a write behind the removal overtake it."""
+def test_what_is_asked_together_is_answered_as_if_it_were_asked_in_turn(files: Files) -> None:
+    driver = files.open()
+    look, remove, again = q.LatestOffsets(ORDERS), q.DeleteTopic(ORDERS), q.CreateTopic(ORDERS, 2)
+    for _ in range(20):
+        driver.ask(q.CreateTopic(ORDERS, 1))
+        asked = [publish(b"a"), look, publish(b"b"), look, remove, again, publish(b"c"), look]
+        answers = pipelined(driver, *asked)
+        ends = [[at.end for at in answers[place].offsets] for place in (1, 3, 7)]
+        assert ends == [[1], [2], [1, 0]]
+        assert (answers[4], answers[5].partitions[0].end, answers[6].base) == (Done(), 0, 0)
+        driver.ask(remove)
+
+
+def test_what_is_taken_is_there_for_who_asked_before_and_gone_for_who_asks_behind(files: Files) -> None:
     driver = files.open()
     for _ in range(20):
-        look, remove, again = q.LatestOffsets(ORDERS), q.DeleteTopic(ORDERS), q.CreateTopic(ORDERS, 2)
         driver.ask(q.CreateTopic(ORDERS, 1))
-        answers = pipelined(driver, publish(b"a"), look, remove, again, publish(b"b"), look)
-        assert [at.end for at in answers[1].offsets] == [1]
-        assert (answers[2], answers[3].partitions[0].end, answers[4].base) == (Done(), 0, 0)
-        assert [at.end for at in answers[5].offsets] == [1, 0]
-        driver.ask(remove)
+        peek, take, size = q.Peek(ORDERS), q.Take(ORDERS), q.QueueSize(ORDERS)
+        answers = pipelined(driver, publish(b"a"), peek, take, size, publish(b"b"), size, take, size)
+        assert [rows_of(answers[place])[0][2].value for place in (1, 2, 6)] == [b"a", b"a", b"b"]
+        assert [answers[place] for place in (3, 5, 7)] == [Count(0), Count(1), Count(0)]
+        driver.ask(q.DeleteTopic(ORDERS))
 
 
 def test_what_is_asked_from_inside_an_answer_stands_behind_what_was_asked_before(files: Files) -> None:

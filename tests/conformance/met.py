@@ -18,11 +18,13 @@ def of_server(dialect: str) -> list[Case]:
     return [case for case in load(dialect) if case.role == "server" and not case.slow and "login" not in case.needs]
 
 
-def judged(loop: Loop, found: Subject, cases: Sequence[Case], ways: Sequence[Way] = WAYS) -> list[Result]:
-    """Their results, in their order."""
+def judged(
+    loop: Loop, found: Subject, cases: Sequence[Case], ways: Sequence[Way] = WAYS, seed: int = 0
+) -> list[Result]:
+    """Their results, in their order.  seed: another one where the same gateway was asked before."""
 
     def work() -> Deferred[list[Result]]:
-        judge = Judge(found, ways=ways)
+        judge = Judge(found, ways=ways, seed=seed)
 
         def end(results: object) -> object:
             judge.close()

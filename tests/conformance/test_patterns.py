@@ -29,6 +29,17 @@ def test_lengths_are_of_what_stands_behind_them() -> None:
     assert said({"size": "u16le", "of": ["'a'", {"frame": "{topic}"}]}) == b"\x0a\0a\0\0\0\5t-abc"
 
 
+def test_a_length_may_stand_apart_from_what_it_is_of_and_is_not_compared() -> None:
+    form: Form = [
+        {"length": "u16be", "of": "{topic} 'ab'"},
+        "'key'",
+        {"size": "u8", "of": [{"length": "u8", "of": "00"}]},
+    ]
+    assert said(form) == b"\0\7key\1\1"
+    assert compare(pattern(form), b"??key\1?", NAMES) == {}
+    assert compare(pattern(form), b"?", NAMES) == Unlike(1, "a length of 2 bytes")
+
+
 def test_braces_that_are_no_blanks_are_themselves() -> None:
     assert said({"text": '{"a":{},"t":"{topic}"}'}) == b'{"a":{},"t":"t-abc"}'
 

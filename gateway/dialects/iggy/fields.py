@@ -279,7 +279,9 @@ def partitioning(first: int, partitioner: str) -> Field[int | Balanced | ByKey]:
                 return Balanced(), end
             case 2, 4:
                 return int.from_bytes(octets, "little") - first, end
-            case 3, size if size:
+            case 3, 0:
+                raise CommandFailed(Fault.MALFORMED, "a key of no bytes", status=4028)
+            case 3, _:
                 return ByKey(octets, partitioner), end
         raise ValueError(f"no partitioning: kind {kind}, {len(octets)} bytes")
 

@@ -20,6 +20,7 @@ from gateway.dialects.iggy.places import Places, malformed
 _u32 = struct.Struct("<I")
 _KINDS = {int(kind): (kind, WIDTHS.get(kind, 0)) for kind in HeaderKind}
 _LONGEST = 255
+_KEY, _VALUE = 4018, 4019  # the server's numbers for one that cannot be
 
 
 def read_headers(block: bytes, key_kinds: bool) -> tuple[Header, ...]:
@@ -118,31 +119,34 @@ def _fields(block: bytes, key_kinds: bool) -> Iterator[tuple[HeaderKind, bytes, 
     at, size, key_kind = 0, len(block), HeaderKind.TEXT
     while at < size:
         if key_kinds:
-            key_kind, key, at = _typed(block, at)
+            key_kind, key, at = _typed(block, at, _KEY)
         else:
-            key, at = _octets(block, at)
-        kind, value, at = _typed(block, at)
+            key, at = _octets(block, at, _KEY)
+        kind, value, at = _typed(block, at, _VALUE)
         yield key_kind, key, kind, value
 
 
-def _typed(block: bytes, at: int) -> tuple[HeaderKind, bytes, int]:
+def _typed(block: bytes, at: int, status: int) -> tuple[HeaderKind, bytes, int]:
     """(kind, bytes, place behind them)."""
     known = _KINDS.get(block[at]) if at < len(block) else None
     if known is None:
         raise malformed("a header of no kind")
     kind, width = known
-    octets, end = _octets(block, at + 1)
+    octets, end = _octets(block, at + 1, status)
     if width and len(octets) != width:
         raise malformed(f"{len(octets)} bytes in a header are no {kind.name}")
     return kind, octets, end
 
 
-def _octets(block: bytes, at: int) -> tuple[bytes, int]:
+def _octets(block: bytes, at: int, status: int) -> tuple[bytes, int]:
+    """status: what it is called that they are none, or too many."""
     try:
         size = _u32.unpack_from(block, at)[0]
     except struct.error:
         raise malformed("the headers end within a length") from None
     end = at + 4 + size
-    if not 0 < size <= _LONGEST or end > len(block):
-        raise malformed("a header key or value that is empty, too long or cut short")
+    if not 0 < size <= _LONGEST:
+        raise CommandFailed(Fault.MALFORMED, f"{size} bytes in a header where 1 to {_LONGEST} can be", status=status)
+    if end > len(block):
+        raise malformed("a header key or value that is cut short")
     return block[at + 4 : end], end

@@ -73,6 +73,12 @@ class IggyTerms(Terms):
         if not self.fixed:
             self.candidates = (generation,)
 
+    def goes_with(self, setting: str) -> object:
+        """See Terms."""
+        if setting != "generation":
+            return super().goes_with(setting)
+        return None if self.open or len(self.candidates) > 1 else self.candidates[0].name
+
     @property
     def open(self) -> bool:
         """Nobody has logged in, nor did the operator say what is spoken."""

@@ -12,6 +12,7 @@ _EASED: dict[tuple[type[q.Command], Fault], Reply] = {
     (q.CommitOffsets, Fault.NO_SUCH_TOPIC): Done(),
     (q.FetchOffsets, Fault.NO_SUCH_TOPIC): CommittedOffsets({}),
     (q.FetchOffsets, Fault.NO_SUCH_GROUP): CommittedOffsets({}),
+    (q.FetchOffsets, Fault.OTHER_TOPIC): CommittedOffsets({}),
     (q.FetchOffsets, Fault.NO_SUCH_OFFSET): CommittedOffsets({}),
 }
 """What is no failure here.  A commit for a topic that does not exist succeeds, as in the project; there it is kept for
