@@ -11,7 +11,7 @@ from collections.abc import MutableMapping
 from pathlib import Path
 
 VERSIONS = range(17, 26)
-"""Of Java: what Spark 4.2 and 4.3 start on (seen with 17, 21 and 25)."""
+"""Of Java: what Spark 4.2 and 4.3 start on (seen with 17 and 25)."""
 
 _WRAPPER = """#!/bin/sh
 # Spark names a module that this Java was built without.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as shells have it."""
 
-_RAISED = re.compile(r"^(?:[a-z_]\w*\.)*[A-Z]\w+: (.+)$", re.MULTILINE)
+_RAISED = re.compile(r"^(?:[a-z_]\w*\.)*\w*(?:Error|Exception|Failed|Fault): (.+)$", re.MULTILINE)
 """The last line of a Python traceback, as Spark gives it in its own text."""
 
 
@@ -42,6 +44,7 @@ def running(
     from gateway.pipeline.spark import session
 
     spark = None
+    _hush()
     try:
         spark = session(f"gateway {name}", master=master, remote=remote, packages=packages, conf=conf)
         with shown(spark, remote=bool(remote)) if sys.stderr.isatty() else nullcontext():
@@ -54,6 +57,13 @@ def running(
     finally:
         if spark is not None:
             spark.stop()
+
+
+def _hush() -> None:
+    """Keep py4j from logging, traceback and all, that a call was interrupted; that is said in a word."""
+    hearing = logging.StreamHandler()
+    hearing.addFilter(lambda record: not {"py4j", "pyspark"} & set(Path(record.pathname).parts))
+    logging.getLogger().addHandler(hearing)
 
 
 def sentence(error: BaseException) -> str:

@@ -63,6 +63,10 @@ def test_an_error_is_said_without_the_traceback_that_spark_has_around_it(spark: 
     assert "native=tcp:127.0.0.1:1" in sentence(raised.value)
     assert "\n" not in sentence(raised.value)
     assert sentence(raised.value).endswith("Connection refused")
+    streaming = spark.readStream.format("gateway").options(**nowhere).load().writeStream.format("noop").start()
+    with pytest.raises(Exception, match="STREAM_FAILED") as raised:
+        streaming.awaitTermination()
+    assert sentence(raised.value).endswith("Connection refused")
     with pytest.raises(Exception, match="PATH_NOT_FOUND") as raised:
         spark.read.parquet("/none/such")
     assert "Path does not exist: file:/none/such" in sentence(raised.value)

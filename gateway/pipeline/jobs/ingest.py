@@ -8,7 +8,9 @@ checkpoint, so a lake has one checkpoint, inside it, and one ingest, which is re
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+import signal
+import threading
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import click
@@ -88,14 +90,27 @@ def _claim(spark: SparkSession, path: str, namespace: str, topic: str) -> None:
 def _follow(query: StreamingQuery) -> int:
     """Until it ends, or is interrupted.  Returns how many records it read."""
     rows: dict[int, int] = {}
-    try:
-        while not query.awaitTermination(1):
+    with _interrupted() as asked:
+        while not query.awaitTermination(1) and not asked.is_set():
             _count(query, rows)
-    except KeyboardInterrupt:
-        with contextlib.suppress(Exception):  # its jobs were cancelled under it; what they began is done again
+        if asked.is_set():
             query.stop()
     _count(query, rows)
     return sum(rows.values())
+
+
+@contextlib.contextmanager
+def _interrupted() -> Iterator[threading.Event]:
+    """Set by Ctrl-C, so that nothing is torn in the middle of a call; in the main thread alone, which gets it."""
+    asked = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield asked
+        return
+    before = signal.signal(signal.SIGINT, lambda *_: asked.set())
+    try:
+        yield asked
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _count(query: StreamingQuery, rows: dict[int, int]) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -16,8 +19,11 @@ from gateway.core.replies import Published
 from gateway.pipeline.asking import Connection
 from gateway.pipeline.jobs import ingest
 from gateway.pipeline.notes import records_in
+from pipeline.clusters import settings
 from pipeline.filling import fill, options, place, sample, stored
-from system.processes import GatewayProcess
+from system.processes import GatewayProcess, until
+
+SECONDS = 120.0
 
 DAY_1, DAY_2 = (int(datetime(2024, 2, day, 23, 59, 59, 999999, UTC).timestamp() * 1e6) for day in (28, 29))
 
@@ -102,3 +108,27 @@ def test_what_another_stream_has_written_is_no_lake(
         take(spark, gateway, str(lake), "mine")
     with pytest.raises(ValueError, match="was not written by ingest"):
         records_in(spark, str(lake))
+
+
+def test_an_ingest_that_goes_on_takes_what_comes_and_ends_well_when_interrupted(
+    gateway: GatewayProcess, spark: SparkSession, tmp_path: Path
+) -> None:
+    lake, topic = tmp_path / "lake", Topic("default", "going-on")
+    asked = ["ingest", str(lake), "--topic=going-on", "--every=0.1", f"--endpoint={options(gateway)['endpoint']}"]
+    with Connection(place(gateway)) as connection:
+        fill(connection, topic, [[Record(b"k", b"first")]])
+        command = [sys.executable, "-m", "gateway.cli", "pipeline", *asked, "--master=local[1]"]
+        with subprocess.Popen(
+            command, env=settings(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as running:
+            try:
+                until((lake / "_checkpoint" / "commits" / "0").exists, SECONDS, "the first batch")
+                connection.ask(Publish(topic, 0, canonical([Record(b"k", b"second")], "native")), Published)
+                until((lake / "_checkpoint" / "commits" / "1").exists, SECONDS, "the second batch")
+                running.send_signal(signal.SIGINT)
+                said, errors = running.communicate(timeout=SECONDS)
+            finally:
+                running.kill()
+    assert (running.returncode, said) == (0, f"2 records into {lake}\n"), errors
+    assert "Traceback" not in errors
+    assert [row.value for row in rows(spark, str(lake), "going-on")] == [b"first", b"second"]
