@@ -1,4 +1,4 @@
-"""`gateway conformance list`, `server`, `client` and `pair`: their options, and what they print."""
+"""`gateway conformance list`, `server`, `client`, `pair` and `fuzz`: their options, and what they print."""
 
 from __future__ import annotations
 
@@ -111,9 +111,10 @@ class Chosen(msgspec.Struct, frozen=True):
     known: Path | None
     report: Path | None
 
-    def cases(self, role: scripts.Role) -> list[Case]:
-        """Those that are meant.  Raises click.UsageError for an id that there is not."""
-        of_role = [case for case in scripts.load(self.dialect) if case.role == role]
+    def cases(self, role: scripts.Role, files: Sequence[Path] = ()) -> list[Case]:
+        """Those that are meant, of files or of the dialect.  Raises click.UsageError for an id that there is not."""
+        read = [case for file in files for case in scripts.parse(self.dialect, file.name, file.read_text("utf-8"))]
+        of_role = [case for case in (read if files else scripts.load(self.dialect)) if case.role == role]
         if unknown := set(self.ids) - {case.id for case in of_role}:
             raise click.UsageError(f"no {role} case is called {', '.join(sorted(unknown))}")
         wanted = LEVELS[: LEVELS.index(self.level) + 1] if self.level else LEVELS
@@ -169,9 +170,12 @@ def _choosing(command: Callable[..., int]) -> Callable[..., int]:
 @click.option("--user", default="", help="Who makes what has to be there before.")
 @click.option("--password", default="", envvar="GATEWAY_PASSWORD", help="Of that user; or GATEWAY_PASSWORD.")
 @click.option("--way", "ways", type=click.Choice(WAYS), multiple=True, help="Only cut like this; may be repeated.")
-def server(chosen: Chosen, endpoint: str, user: str, password: str, ways: tuple[Way, ...]) -> int:
+@click.option("--file", "files", type=_FILE, multiple=True, help="The cases of this file instead; may be repeated.")
+def server(
+    chosen: Chosen, endpoint: str, user: str, password: str, ways: tuple[Way, ...], files: tuple[Path, ...]
+) -> int:
     """All ways in which it is cut, many cases at a time."""
-    cases, subject = chosen.cases("server"), _subject(chosen.spoken(endpoint), user, password)
+    cases, subject = chosen.cases("server", files), _subject(chosen.spoken(endpoint), user, password)
     judge = Judge(subject, ways=ways or WAYS, slow=chosen.slow, told=tell, seed=random.randrange(1 << 32))
     return chosen.finish("server", endpoint, _judged(judge, subject, cases))
 
@@ -289,6 +293,50 @@ async def _survived(judged: Pair, ends: Sequence[Subject]) -> list[Survived]:
         click.echo(f"{verdict} {each.field:18} {each.declared.way:8} {seen} {each.why}".rstrip())
         fields.append(each)
     return fields
+
+
+# -- fuzz
+
+
+@conformance.command(help="Send a server requests that are damaged field by field, and see that it does not mind.")
+@click.option("--dialect", type=_DIALECT, required=True)
+@click.option("--connect", "endpoint", required=True, metavar="ENDPOINT", help="Where it is: tcp:HOST:PORT.")
+@click.option("--seed", type=click.IntRange(0), help="The same requests again; any by default.")
+@click.option("--count", type=click.IntRange(1), help="Requests, so many as take about 20 s by default.")
+@click.option("--promote", type=_DIRECTORY, help="Write each failure as a case file there.")
+@click.option("--setting", "settings", multiple=True, metavar="NAME=VALUE", help="Of the listener, as it is.")
+@click.option("--user", default="", help="Who logs in, where one has to.")
+@click.option("--password", default="", envvar="GATEWAY_PASSWORD", help="Of that user; or GATEWAY_PASSWORD.")
+def fuzz(
+    dialect: str,
+    endpoint: str,
+    seed: int | None,
+    count: int | None,
+    promote: Path | None,
+    settings: tuple[str, ...],
+    user: str,
+    password: str,
+) -> int:
+    """One request at a time, each on a connection of its own."""
+    try:
+        from gateway.conformance.fuzz import Plan, fuzzed
+    except ModuleNotFoundError as missing:
+        needed = "it needs hypothesis and construct, which come with polyglot-gateway[conformance]"
+        raise click.UsageError(f"there is no {missing.name}; {needed}") from missing
+    from twisted.internet import reactor
+
+    subject = _subject(_spoken(f"{dialect}[{','.join(settings)}]={endpoint}"), user, password)
+    plan = Plan(subject, random.randrange(1 << 16) if seed is None else seed, count, promote)
+    return finished(cast(IReactorCore, reactor), _fuzzed(subject, fuzzed(plan)))
+
+
+async def _fuzzed(subject: Subject, work: Coroutine[Deferred[Any], Any, int]) -> int:
+    try:
+        await _reached(subject)
+    except Unreachable:
+        work.close()
+        raise
+    return await work
 
 
 # -- both roles
