@@ -14,14 +14,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import cast
 
-import msgspec
 from twisted.internet.defer import Deferred, gatherResults
 from twisted.internet.endpoints import clientFromString
 from twisted.internet.interfaces import IReactorCore, IReactorTime
 
 from gateway import __version__
 from gateway.backends.wall import microseconds
-from gateway.bench.children import serving
+from gateway.bench.children import gateway, serving
 from gateway.conformance.cases import load
 from gateway.conformance.clients import Kind, drive_clients
 from gateway.conformance.commands import finished, tell
@@ -34,12 +33,6 @@ from gateway.dialects import load as dialect_of
 OURS = f"gateway {__version__}"
 
 DIALECTS = ("cursus", "pipe", "iggy", "grid", "mlog")
-
-LISTENERS: dict[str, tuple[str, dict[str, object]]] = {
-    **{name: (name, {}) for name in DIALECTS},
-    "iggy-g2c": ("iggy", {"generation": "g2c"}),
-}
-"""Name of a listener of ours -> its dialect and settings."""
 
 DRIVERS = {
     "cursus-client": ("cursus", "cursus_client"),
@@ -68,7 +61,7 @@ def main(argv: Sequence[str]) -> int:
 
 async def _all(reactor: object, clients: Path) -> list[Run]:
     runs: list[Run] = []
-    with tempfile.TemporaryDirectory() as directory, serving(_command(Path(directory)), Path(directory)) as server:
+    with tempfile.TemporaryDirectory() as directory, serving(gateway("memory", DIALECTS), Path(directory)) as server:
         ports = server.ports()
         judged = [_ours(reactor, name, port) for name, port in ports.items()]
         runs += await gatherResults([Deferred.fromCoroutine(each) for each in judged], consumeErrors=True)
@@ -81,37 +74,25 @@ async def _all(reactor: object, clients: Path) -> list[Run]:
     return runs
 
 
-def _command(directory: Path) -> list[str]:
-    """What starts the gateway that is judged."""
-    lines = []
-    for name, (dialect, settings) in LISTENERS.items():
-        said = [f'{key} = "{value}"' for key, value in settings.items()]
-        lines += [f"[listener.{name}]", f'dialect = "{dialect}"', 'endpoint = "tcp:0:interface=127.0.0.1"', *said]
-    file = directory / "gateway.toml"
-    file.write_text("\n".join(lines))
-    return [sys.executable, "-m", "gateway.cli", "run", f"--config={file}", "--backend=memory"]
-
-
 async def _ours(reactor: object, name: str, port: int) -> Run:
-    dialect, settings = LISTENERS[name]
-    spoken = dialect_of(dialect)
+    spoken = dialect_of(name)
     login = Authenticate("plain", *spoken.development) if spoken.development else None
     subject = Subject(
         spoken,
         clientFromString(reactor, f"tcp:127.0.0.1:{port}"),
         name,
         cast(IReactorTime, reactor),
-        msgspec.convert(settings, spoken.settings),
+        spoken.settings(),
         login,
+        guest=True,
     )
-    judge = Judge(subject, told=_told)
+    judge = Judge(subject, told=_told, seed=port)  # all share topics, so names have to differ
     began, started = microseconds(), time.monotonic()
     try:
-        results = await judge.judge([case for case in load(dialect) if case.role == "server"])
+        results = await judge.judge([case for case in load(name) if case.role == "server"])
     finally:
         judge.close()
-    agent = OURS + "".join(f", {value}" for value in settings.values())
-    return _run(dialect, "server", agent, began, started, results)
+    return _run(name, "server", OURS, began, started, results)
 
 
 async def _driven(reactor: object, dialect: str, driver: str, path: Path | None) -> Run:
