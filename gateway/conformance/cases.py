@@ -124,16 +124,14 @@ class Pause(msgspec.Struct, frozen=True, tag="pause"):
 Step = Send | Expect | Silence | Closed | HangUp | Pause
 
 
-class Case(msgspec.Struct, frozen=True, kw_only=True):
-    """One case, as the module's docstring describes it."""
+class _Said(msgspec.Struct, frozen=True, kw_only=True):
+    """What a file says of a case beside its steps."""
 
     id: str
-    dialect: str
     level: Level
     name: str
     source: str
     role: Role
-    steps: tuple[Step, ...]
     covers: tuple[str, ...] = ()
     ask: str = ""
     do: dict[str, object] = {}
@@ -143,6 +141,13 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     names: dict[str, str] = {}
     slow: bool = False
     whole: bool = False
+
+
+class Case(_Said, frozen=True, kw_only=True):
+    """One case, as the module's docstring describes it."""
+
+    dialect: str
+    steps: tuple[Step, ...]
 
     def lacks(self, settings: object) -> str:
         """The first need that is not met by the settings of a listener, for people; "" = they are as it needs them."""
@@ -181,22 +186,8 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True):
 # -- reading files
 
 
-class _Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    id: str
-    level: Level
-    name: str
-    source: str
-    role: Role
+class _Row(_Said, frozen=True, kw_only=True, forbid_unknown_fields=True):
     steps: list[dict[str, object]]
-    covers: tuple[str, ...] = ()
-    ask: str = ""
-    do: dict[str, object] = {}
-    aside: tuple[str, ...] = ()
-    given: tuple[str, ...] = ()
-    needs: dict[str, object] = {}
-    names: dict[str, str] = {}
-    slow: bool = False
-    whole: bool = False
 
 
 class _Named(msgspec.Struct, frozen=True):
