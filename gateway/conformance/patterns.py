@@ -73,7 +73,7 @@ class Length(msgspec.Struct, frozen=True, tag="length"):
 Part = Exactly | Known | Octets | Span | Sized | Length
 Pattern = tuple[Part, ...]
 
-_KINDS = {"int": rb"-?[0-9]+", "word": rb"[^\s,]+", "rest": rb".*?", "name": rb".{1,255}?"}
+_KINDS = {"int": rb"-?[0-9]+", "word": rb"[^\s,]+", "rest": rb".*?", "name": rb"\S{1,255}?"}
 _SIZES = {"u8": (1, "big")} | {
     f"u{8 * width}{end}": (width, order) for width in (2, 4, 8) for end, order in (("be", "big"), ("le", "little"))
 }
@@ -187,10 +187,6 @@ def compare(parts: Sequence[Part], octets: bytes, names: Names) -> dict[str, byt
         if int.from_bytes(found[f"length{number}"], order) != inside:
             wanted = inside.to_bytes(width, order)
             return Unlike(found.start(f"length{number}") + _common(found[f"length{number}"], wanted), wanted.hex(" "))
-    return _blanks(found)
-
-
-def _blanks(found: re.Match[bytes]) -> dict[str, bytes]:
     return {name: value for name, value in found.groupdict().items() if not _OURS.fullmatch(name)}
 
 
@@ -202,32 +198,70 @@ def reading(parts: Sequence[Part], blanks: Mapping[str, Octets | Span]) -> Reade
 
     blanks: what stands where a form says a name that an earlier one has kept; any other name is one of the case's own.
     """
-    flat = _flat(_freed(parts, blanks))
-    compiled = _compiled(flat, {})
+    pieces, tail = _pieces(parts, blanks), _tail(parts)
 
     def read(octets: bytes) -> dict[str, bytes] | None:
-        found = compiled.fullmatch(octets)
-        if found is None:
-            return None
-        lengths = _lengths(flat, found).items()
-        whole = all(int.from_bytes(found[f"length{at}"], order) == inside for at, (_, order, inside) in lengths)
-        return _blanks(found) if whole else None
+        found: dict[str, bytes] = {}
+        return found if octets.endswith(tail) and _takes(pieces, octets, found) else None
 
     return read
 
 
-def _freed(parts: Sequence[Part], blanks: Mapping[str, Octets | Span]) -> tuple[Part, ...]:
-    """With a blank for every name."""
-    return tuple(_blank(part, blanks) for part in parts)
+def _tail(parts: Sequence[Part]) -> bytes:
+    """What it ends with, as far as that is known: a look at it tells most frames that are unlike."""
+    tail = b""
+    for part in reversed(parts):
+        match part:
+            case Exactly(octets=octets):
+                tail = octets + tail
+            case Sized(parts=inner):
+                return _tail(inner) + tail
+            case _:
+                break
+    return tail
 
 
-def _blank(part: Part, blanks: Mapping[str, Octets | Span]) -> Part:
-    match part:
-        case Sized(width=width, order=order, parts=inner):
-            return Sized(width, order, _freed(inner, blanks))
-        case Known(name=name):
-            return blanks.get(name, Span(name, "name"))
-    return part
+class _Framed(msgspec.Struct, frozen=True):
+    width: int
+    order: Literal["big", "little"]
+    pieces: tuple[_Piece, ...]
+
+
+_Piece = re.Pattern[bytes] | _Framed
+"""What has a length, or all that stands between such: lengths are looked at first, since a name may be of any."""
+
+
+def _pieces(parts: Sequence[Part], blanks: Mapping[str, Octets | Span]) -> tuple[_Piece, ...]:
+    pieces: list[_Piece] = []
+    plain: list[_Flat] = []
+    for part in (*parts, None):
+        if part is not None and not isinstance(part, Sized):
+            plain.append(blanks.get(part.name, Span(part.name, "name")) if isinstance(part, Known) else part)
+            continue
+        if plain:
+            pieces.append(_compiled(plain, {}))
+            plain = []
+        if part is not None:
+            pieces.append(_Framed(part.width, part.order, _pieces(part.parts, blanks)))
+    return tuple(pieces)
+
+
+def _takes(pieces: Sequence[_Piece], octets: bytes, found: dict[str, bytes]) -> bool:
+    """found: what was said so far, and what is said here."""
+    at = 0
+    for number, piece in enumerate(pieces, 1):
+        if isinstance(piece, _Framed):
+            begin = at + piece.width
+            at = begin + int.from_bytes(octets[at:begin], piece.order)
+            if not begin <= at <= len(octets) or not _takes(piece.pieces, octets[begin:at], found):
+                return False
+            continue
+        said = piece.fullmatch(octets, at) if number == len(pieces) else piece.match(octets, at)
+        if said is None or any(found.get(name, value) != value for name, value in said.groupdict().items()):
+            return False
+        found |= said.groupdict()
+        at = said.end()
+    return at == len(octets)
 
 
 def blanks_of(parts: Sequence[Part]) -> dict[str, Octets | Span]:

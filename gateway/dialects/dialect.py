@@ -65,6 +65,10 @@ class Terms:
     def begin(self, settings: Settings) -> None:
         """What a dialect's own terms start with; called once."""
 
+    def goes_with(self, setting: str) -> object:
+        """The value of a setting that the peer is known to go with, None = that is not known yet."""
+        return getattr(self.settings, setting, None)
+
 
 class Request(msgspec.Struct, frozen=True, gc=False):
     """A command as one peer sent it.

@@ -1,4 +1,4 @@
-"""The columns of captured traffic: as frames, and as commands."""
+"""The columns of captured traffic: as frames, as commands, and as cases."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from pyspark.sql.types import (
 
 from gateway.capture.rows import Header, Row
 from gateway.pipeline.exchange import Exchange
+from gateway.pipeline.overheard import Judged
 
 BATCH = 4096
 """Rows of an Arrow batch."""
@@ -50,11 +51,18 @@ class Command(msgspec.Struct, frozen=True, gc=False):
     exchange: Exchange
 
 
+class Verdict(msgspec.Struct, frozen=True, gc=False):
+    """What came of a case on one connection, and what the header of its file says."""
+
+    header: Header
+    judged: Judged
+
+
 class Column(msgspec.Struct, frozen=True):
     """One column.
 
     said:  what it holds, for people.
-    read:  its value in a Frame or a Command.
+    read:  its value in a Frame, a Command or a Verdict.
     needs: the field of exchanges.Wanted that it takes, "" = rows say it by themselves.
     """
 
@@ -143,6 +151,28 @@ COMMANDS: dict[str, Column] = {
     "pushed": _exchange("pushed", BooleanType(), "no request: records for the Follow of that ticket, signs of life"),
     "note": _exchange("note", _TEXT, "what was done to them; missing rows: how many"),
     "missing": _exchange("missing", _TEXT, "gap, torn or damaged: no command, but rows are missing; else null"),
+}
+
+
+def _judged(name: str, kind: DataType, said: str) -> Column:
+    return Column(kind, said, attrgetter(f"judged.{name}"))
+
+
+CASES: dict[str, Column] = {
+    **PROCESS,
+    "time": _judged("time", _TIME, "when that was first so"),
+    "connection": _judged("connection", _LONG, "its number in the process, from 1"),
+    "dialect": _judged("dialect", _TEXT, "what is spoken"),
+    "listener": _judged("listener", _TEXT, "the listener's name"),
+    "peer": _judged("peer", _TEXT, "the client's address; null: the connection was there before the capture"),
+    "principal": _judged("principal", _TEXT, "who the client is known to be at last; empty: nobody"),
+    "case": _judged("case", _TEXT, "a case of the dialect's clients, by its id"),
+    "verdict": _judged("verdict", _TEXT, "PASS, LENIENT, FAIL or INFO"),
+    "times": _judged("times", _LONG, "how often it was exercised there with that verdict"),
+    "why": _judged("why", _TEXT, "of the example, if it is not PASS"),
+    "frame": _judged("frame", BinaryType(), "an example: the shortest request that shows it"),
+    "missing": _judged("missing", _TEXT, "gap, torn or damaged: no case, but rows are missing; else null"),
+    "note": _judged("note", _TEXT, "how many"),
 }
 
 R = TypeVar("R")

@@ -1,20 +1,22 @@
-"""Format `gateway-capture`: files of captured traffic as frames, or as commands with their answers.
+"""Format `gateway-capture`: files of captured traffic as frames, as commands with their answers, or judged.
 
     spark.read.format("gateway-capture").load("captured")                            one row a frame, see FRAMES
     spark.read.format("gateway-capture").option("as", "commands").load("captured")   one row a request, see COMMANDS
+    spark.read.format("gateway-capture").option("as", "cases").load("captured")      one row a verdict, see CASES
 
 Options, besides the path, which is a file, a directory (its files capture-*) or a pattern:
 
-    as      `frames` (default) or `commands`; `decoded` = `true` is the same as the latter
+    as      `frames` (default), `commands` or `cases`; `decoded` = `true` is the same as `commands`
     mode    `fail` (default): a file that is none of ours, or damaged, ends the job with a sentence; `skip`: what cannot
             be read of it is passed over, counted and warned of
 
-What is missing is never left out silently.  A row whose `direction` (of frames) or `missing` (of commands) is `torn`
+What is missing is never left out silently.  A row whose `direction` (of frames) or `missing` (of others) is `torn`
 stands for the end of a file whose process died, or still writes; `damaged` for what was passed over; `gap` for rows
 that the gateway could not keep up with.  Its `note` says how much.
 
 Frames are read with a Spark partition a file.  Commands are those of one process from all its files, since a
 connection may go on from one to the next, in so many partitions as there are files, up to SHARES, by connection.
+Cases are, too; a row is a case that a connection has exercised, with one verdict: see gateway.conformance.overhearing.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from glob import glob, has_magic
 from itertools import chain
 from pathlib import Path
+from typing import Literal, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -32,11 +35,26 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from gateway.capture.rows import SUFFIX, Capture, Header, NoCapture
-from gateway.pipeline.capture_columns import COMMANDS, FRAMES, Column, Command, Frame, batches, chosen, schema_of
+from gateway.pipeline.capture_columns import (
+    CASES,
+    COMMANDS,
+    FRAMES,
+    Column,
+    Command,
+    Frame,
+    Verdict,
+    batches,
+    chosen,
+    schema_of,
+)
 from gateway.pipeline.capture_files import Missing, rows_of, summary
 from gateway.pipeline.exchanges import Exchanges, Wanted
+from gateway.pipeline.overheard import Overheard
 
 FORMAT = "gateway-capture"
+
+Form = Literal["frames", "commands", "cases"]
+FORMS: tuple[Form, ...] = "frames", "commands", "cases"
 
 SHARES = 8
 """Spark partitions of one process at most: each of them unpacks all of its files."""
@@ -46,7 +64,7 @@ class Options(msgspec.Struct, frozen=True):
     """What was asked for."""
 
     places: tuple[str, ...]
-    commands: bool = False
+    form: Form = "frames"
     skip: bool = False
 
 
@@ -55,19 +73,24 @@ def options_of(said: Mapping[str, str]) -> Options:
     places = tuple(json.loads(said["paths"])) if "paths" in said else (said["path"],) if said.get("path") else ()
     if not places:
         raise ValueError('say which files: spark.read.format("gateway-capture").load(FILE, DIRECTORY or PATTERN)')
-    form = _one_of(said, "as", "frames", "commands")
-    decoded = _one_of(said, "decoded", "false", "true")
-    if decoded == "true" and said.get("as", "commands").lower() != "commands":
-        raise ValueError("decoded is commands, and as=frames is not")
-    skip = _one_of(said, "mode", "fail", "skip") == "skip"
-    return Options(tuple(map(_local, places)), "commands" in form or decoded == "true", skip)
+    decoded = _one_of(said, "decoded", ("false", "true")) == "true"
+    form = "commands" if decoded and "as" not in said else _one_of(said, "as", FORMS)
+    if decoded and form != "commands":
+        raise ValueError(f"decoded is commands, and as={form} is not")
+    skip = _one_of(said, "mode", ("fail", "skip")) == "skip"
+    return Options(tuple(map(_local, places)), form, skip)
 
 
-def _one_of(said: Mapping[str, str], name: str, usual: str, other: str) -> str:
-    word = said.get(name, usual).lower()
-    if word not in (usual, other):
-        raise ValueError(f"{name} is {usual} or {other}, not {said[name]!r}")
-    return word
+W = TypeVar("W", bound=str)
+
+
+def _one_of(said: Mapping[str, str], name: str, words: tuple[W, ...]) -> W:
+    """The first of them is what is meant where nothing is said."""
+    found = said.get(name, words[0]).lower()
+    for word in words:
+        if found == word:
+            return word
+    raise ValueError(f"{name} is {', '.join(words[:-1])} or {words[-1]}, not {said[name]!r}")
 
 
 def _local(place: str) -> str:
@@ -90,13 +113,12 @@ class CaptureSource(DataSource):
 
     def schema(self) -> StructType:
         """See DataSource."""
-        return schema_of(COMMANDS if options_of(self.options).commands else FRAMES)
+        return schema_of(COLUMNS[options_of(self.options).form])
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """See DataSource.  A schema that was given may name fewer columns: what is not asked for is not decoded."""
         options = options_of(self.options)
-        columns = chosen(COMMANDS if options.commands else FRAMES, schema)
-        return CommandsReader(options, columns) if options.commands else FramesReader(options, columns)
+        return READERS[options.form](options, chosen(COLUMNS[options.form], schema))
 
 
 class Part(InputPartition):
@@ -163,6 +185,38 @@ class CommandsReader(DataSourceReader):
                     yield Command(header, exchange)
         if header is not None:
             yield from (Command(header, exchange) for exchange in exchanges.rest())
+
+
+class CasesReader(CommandsReader):
+    """What came of cases."""
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """See DataSourceReader."""
+        assert isinstance(partition, Part), "as it was made"
+        missing: list[Missing] = []
+        yield from batches(
+            self._verdicts(partition, missing), self._columns, lambda each: len(each.judged.frame or b"")
+        )
+        if partition.share[0] == 0:
+            tell(missing)
+
+    def _verdicts(self, part: Part, missing: list[Missing]) -> Iterator[Verdict]:
+        overheard = Overheard(part.share)
+        header: Header | None = None
+        for path in map(Path, part.paths):
+            for header, row in rows_of(path, skip=self._options.skip, missing=missing):
+                for judged in overheard.take(header, row):
+                    yield Verdict(header, judged)
+        if header is not None:
+            yield from (Verdict(header, judged) for judged in overheard.rest())
+
+
+COLUMNS: dict[Form, dict[str, Column]] = {"frames": FRAMES, "commands": COMMANDS, "cases": CASES}
+READERS: dict[Form, type[FramesReader] | type[CommandsReader]] = {
+    "frames": FramesReader,
+    "commands": CommandsReader,
+    "cases": CasesReader,
+}
 
 
 def tell(missing: Sequence[Missing]) -> None:

@@ -78,7 +78,7 @@ class Exchanges:
             return None
 
 
-class _Ear:
+class Ear:
     """The server's half of one connection: what a request frame means, and by which terms."""
 
     def __init__(self, listener: Listener) -> None:
@@ -115,7 +115,7 @@ class _Talk:
         self._peer: str | None = None
         self._open: dict[int, Exchange] = {}
         self._requests: dict[int, Request | Refusal] = {}
-        self._ear = None if listener is None else _Ear(listener)
+        self._ear = None if listener is None else Ear(listener)
         self._answers = None if listener is None else Answers(listener.dialect, listener.terms(""))
 
     def take(self, row: Row) -> Iterator[Exchange]:

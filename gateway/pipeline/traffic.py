@@ -34,6 +34,12 @@ def commands(spark: SparkSession, places: Sequence[str], columns: Iterable[str],
     return reading.options(**{"as": "commands", "mode": "skip" if skip else "fail"}).load(list(places))
 
 
+def heard_cases(spark: SparkSession, places: Sequence[str], *, skip: bool = False) -> DataFrame:
+    """What came of the cases of clients on each captured connection."""
+    reading = spark.read.format("gateway-capture")
+    return reading.options(**{"as": "cases", "mode": "skip" if skip else "fail"}).load(list(places))
+
+
 def asked(frame: DataFrame) -> DataFrame:
     """The commands alone, with who asked: `client` is USER@HOST, or HOST of who has not logged in, for a whole
     connection as it was known at last; `?` is the host of one that was there before the capture.

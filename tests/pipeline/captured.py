@@ -42,6 +42,8 @@ def write(
         journal.flush()
     journal.finish()
     journal.join()
+    told = journal.told()
+    assert (told.dropped, told.failed) == (0, 0), "the file has all of it"
     (path,) = set(directory.glob("*")) - before
     return path
 
@@ -59,6 +61,17 @@ def talk(connection: int = 1, lines: int = 3, *, begin: int = 0, open_: bool = T
             Row(now + 100 + at, *place, "out", told, at, **about, outcome="Published", latency=100 + at),  # type: ignore[arg-type]
         ]
     return [*rows, *([Row(STARTED + 10**6, *place, "close")] if close else [])]
+
+
+def told(pairs: Sequence[tuple[bytes, bytes]], dialect: str = "pipe", *, every: int = 1000) -> list[Row]:
+    """A connection on which these are asked and answered, one after the other.  every: us between two."""
+    place = 1, dialect, dialect
+    rows = [Row(STARTED, *place, "open", note="10.0.0.1:5000")]
+    for at, (asked, answer) in enumerate(pairs):
+        now = STARTED + every * (at + 1)
+        rows.append(Row(now, *place, "in", asked, at))
+        rows.append(Row(now + 100, *place, "out", answer, at, outcome="Done", latency=100))
+    return [*rows, Row(rows[-1].time + 100, *place, "close")]
 
 
 def read(spark: SparkSession, *places: Path | str, **options: str) -> DataFrame:

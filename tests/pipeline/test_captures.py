@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gateway.capture.rows import FIELDS, ListenerSaid, Row, captures
+from gateway.pipeline import capture_columns
 from gateway.pipeline.capture_columns import FRAMES
 from gateway.pipeline.capture_files import Missing, rows_of
 from gateway.pipeline.captures import CommandsReader, FramesReader, Options, found, options_of, processes
@@ -172,7 +173,7 @@ def test_a_file_that_is_none_is_a_sentence(tmp_path: Path, spark: SparkSession, 
         ("nowhere", {}, "there is no file /.*/nowhere"),
         (".", {}, "has no files capture-"),
         ("hdfs://there/captured", {}, "captures are read from paths that every worker has, not from hdfs:"),
-        (".", {"as": "rows"}, "as is frames or commands, not 'rows'"),
+        (".", {"as": "rows"}, "as is frames, commands or cases, not 'rows'"),
         (".", {"mode": "ignore"}, "mode is fail or skip, not 'ignore'"),
         (".", {"as": "frames", "decoded": "true"}, "decoded is commands, and as=frames is not"),
     ],
@@ -190,9 +191,10 @@ def test_a_path_is_needed(spark: SparkSession) -> None:
         spark.read.format("gateway-capture").load().collect()
 
 
-def test_a_long_frame_does_not_wait_for_others(tmp_path: Path) -> None:
-    """What is given to Spark at once is bounded by bytes, too."""
-    rows = [Row(STARTED, 1, "pipe", "pipe", "in", bytes(3 << 20), at) for at in range(4)]
+def test_a_long_frame_does_not_wait_for_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is given to Spark at once is bounded by bytes, too; here by few, so that nothing else is put to the test."""
+    monkeypatch.setattr(capture_columns, "HEAVY", 8 << 10)
+    rows = [Row(STARTED, 1, "pipe", "pipe", "in", bytes(3 << 10), at) for at in range(4)]
     reader = FramesReader(Options((str(write(tmp_path, [rows])),)), FRAMES)
     (part,) = reader.partitions()
     assert [batch.num_rows for batch in reader.read(part)] == [3, 1]

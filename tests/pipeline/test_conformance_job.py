@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gateway import dialects
 from gateway.conformance.judging import exercised
+from gateway.pipeline.capture_columns import CASES, schema_of
 from gateway.pipeline.jobs import conformance
-from pipeline.captured import commands
+from pipeline.captured import BEGAN, commands, read, told, write
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+CASE: dict[str, Any] = dict.fromkeys(CASES) | {"node": "here", "started": BEGAN, "time": BEGAN, "connection": 1}
+CASE |= {"dialect": "pipe", "listener": "pipe", "principal": ""}
 PING, BAD = "Ping", "refused MALFORMED: x"
 
 
@@ -49,3 +53,31 @@ def test_the_cases_are_those_of_all_dialects(spark: SparkSession) -> None:
     found = conformance.cases_of(spark).collect()
     assert {row.dialect for row in found} == {*dialects.names()}
     assert {row.case for row in found if row.dialect == "iggy" and row.shape == "Ping"} == {*exercised("iggy")["Ping"]}
+
+
+def test_of_each_client_and_case_of_the_kit_what_fails_is_the_verdict_then_what_passes(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    row = CASE | {"peer": "10.0.0.1:7", "case": "A-1"}
+    rows = [
+        row | {"verdict": "PASS", "times": 5, "frame": b"long"},
+        row | {"verdict": "PASS", "times": 2, "frame": b"P", "connection": 2, "peer": "10.0.0.1:8"},
+        row | {"verdict": "LENIENT", "times": 9, "why": "other bytes", "frame": b"L"},
+        row | {"verdict": "PASS", "times": 1, "case": "A-2", "frame": b"Q"},
+        row | {"verdict": "FAIL", "times": 1, "case": "A-2", "why": "it is another", "frame": b"\xff"},
+        row | {"verdict": None, "case": "", "missing": "gap"},
+    ]
+    made = spark.createDataFrame([tuple(each.values()) for each in rows], schema_of(CASES))
+    assert [tuple(found) for found in conformance.played(made).collect()] == [
+        ("10.0.0.1", "pipe", "A-1", "", "PASS", 16, 7, None, b"P".hex().upper()),
+        ("10.0.0.1", "pipe", "A-2", "", "FAIL", 2, 1, "it is another", "FF"),
+    ]
+
+
+def test_a_capture_is_read_as_cases(spark: SparkSession, tmp_path: Path) -> None:
+    write(tmp_path, [told([(b"V1|1|PRODUCE|orders user1:created\n", b"V1|1|OK|partition=2 offset=7 hw=7\n")])])
+    (found,) = [row for row in read(spark, tmp_path, as_="cases").collect() if row.case == "PIP-C1.1"]
+    assert (found.dialect, found.peer, found.verdict, found.times) == ("pipe", "10.0.0.1:5000", "PASS", 1)
+    assert bytes(found.frame) == b"V1|1|PRODUCE|orders user1:created\n"
+    said = conformance.run(spark, places=(str(tmp_path),), all_=True)
+    assert "cases of the kit" in said and "PIP-C1.1" in said

@@ -1,6 +1,8 @@
 """Captured clients judged by the cases of their dialects: what they say, and whether our own client would say it so.
 
-A case is exercised by every request of its shape: the same command with the same choices (gateway/conformance/judging).
+Of the vectors, whose ids are paths such as `iggy/login/...`, each is exercised by every request of its shape: the same
+command with the same choices (gateway.conformance.judging).  Of the client cases of the conformance kit, such as
+IGY-C1.6, each is exercised by requests and answers as in its script (gateway.conformance.overhearing).
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import click
 from gateway import dialects
 from gateway.conformance.judging import exercised
 from gateway.pipeline.jobs import job
-from gateway.pipeline.traffic import CONNECTION, asked, capture_options, commands, missing, save, table
+from gateway.pipeline.traffic import CONNECTION, asked, capture_options, commands, heard_cases, missing, save, table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -20,8 +22,14 @@ if TYPE_CHECKING:
 COLUMNS = (*CONNECTION, *("dialect", "peer", "principal", "frame", "bytes_in", "verdict", "shape", "why"))
 """Of commands, that are needed."""
 
+COLUMNS_FOUND = ("client", "dialect", "case", "shape", "verdict", "requests", "times", "why", "example")
+"""Of what is found."""
+
 WORST = ("INFO", "PASS", "LENIENT", "FAIL")
 """Verdicts; of several that of the last one here is the verdict."""
+
+SHOWN = ("INFO", "LENIENT", "PASS", "FAIL")
+"""The same of the kit's cases: a client that says it as the form has it may be told to say it otherwise, too."""
 
 EXAMPLE = 4096
 """Bytes of a frame that are shown at most."""
@@ -49,8 +57,30 @@ def transform(frame: DataFrame, cases: DataFrame) -> DataFrame:
         *(F.max_by(name, "rank").alias(name) for name in ("verdict", "times", "why", "example")),
     )
     found = judged.join(cases, ["dialect", "shape"], "left")
-    said = found.select("client", "dialect", "case", "shape", "verdict", "requests", "times", "why", "example")
+    said = found.select(*COLUMNS_FOUND)
     return said.orderBy("dialect", "client", "shape", "case")
+
+
+def played(found: DataFrame) -> DataFrame:
+    """Captures read as cases -> a verdict for each client and case of the kit, in the columns of `transform`.
+
+    shape: empty.  requests: how often the case was exercised; times: with this verdict.
+    """
+    from pyspark.sql import functions as F
+
+    rank = F.array_position(F.array(*map(F.lit, SHOWN)), F.col("verdict")).alias("rank")
+    example = F.hex(F.substring("frame", 1, EXAMPLE)).alias("example")
+    one = asked(found).select("client", "dialect", "case", "verdict", "times", "why", rank, example)
+    by_verdict = one.groupBy("client", "dialect", "case", "verdict", "rank").agg(
+        F.sum("times").alias("times"),
+        *(F.min_by(name, F.struct(F.length("example"), "example")).alias(name) for name in ("why", "example")),
+    )
+    judged = by_verdict.groupBy("client", "dialect", "case").agg(
+        F.sum("times").alias("requests"),
+        *(F.max_by(name, "rank").alias(name) for name in ("verdict", "times", "why", "example")),
+    )
+    said = judged.withColumn("shape", F.lit("")).select(*COLUMNS_FOUND)
+    return said.orderBy("dialect", "client", "case")
 
 
 def cases_of(spark: SparkSession) -> DataFrame:
@@ -67,16 +97,24 @@ def run(spark: SparkSession, *, places: tuple[str, ...], skip: bool = False, to:
     from pyspark.sql import functions as F
 
     frame = commands(spark, places, COLUMNS, skip=skip).persist()
+    kit = played(heard_cases(spark, places, skip=skip)).persist()
     try:
         found = transform(frame, cases_of(spark))
-        save(found, to, "conformance")
+        save(found.unionByName(kit), to, "conformance")
         shapes = found.groupBy("dialect", "client", "verdict", "shape").agg(
             F.count("case").alias("cases"), F.first("requests").alias("requests"), F.first("why").alias("why")
         )
-        shown = (shapes if all_ else shapes.where("verdict <> 'PASS'")).orderBy("dialect", "client", "verdict", "shape")
-        return f"{_summary(found)}\n{table(shown, 200)}{missing(frame)}".rstrip()
+        vectors = f"{_summary(found)}\n{_shown(shapes, 'shape', all_)}"
+        return f"{vectors}\ncases of the kit\n{_summary(kit)}\n{_shown(kit, 'case', all_)}{missing(frame)}".rstrip()
     finally:
         frame.unpersist()
+        kit.unpersist()
+
+
+def _shown(found: DataFrame, by: str, all_: bool) -> str:
+    told = [name for name in ("dialect", "client", "verdict", by, "cases", "requests", "why") if name in found.columns]
+    some = (found if all_ else found.where("verdict <> 'PASS'")).select(*told)
+    return table(some.orderBy("dialect", "client", "verdict", by), 200)
 
 
 def _summary(found: DataFrame) -> str:
