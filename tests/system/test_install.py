@@ -83,10 +83,10 @@ def test_the_wheel_holds_all_of_the_gateway_and_nothing_else(installed: Installe
     with zipfile.ZipFile(installed.wheel) as wheel:
         found = {name for name in wheel.namelist() if ".dist-info/" not in name}
     source = {str(path.relative_to(ROOT)) for path in (ROOT / "gateway").rglob("*.py")}
-    vectors = {str(path.relative_to(ROOT)) for path in (ROOT / "gateway").rglob("vectors/*.toml")}
-    page = {str(path.relative_to(ROOT)) for path in (ROOT / "gateway/admin/page").iterdir()}
-    assert source and vectors and page
-    assert found == source | vectors | page | {"twisted/plugins/gateway_plugin.py"}
+    shipped = ("**/vectors/*.toml", "**/cases/*.toml", "admin/page/*", "conformance/report/*", "pipeline/*.properties")
+    beside = [{str(path.relative_to(ROOT)) for path in (ROOT / "gateway").glob(pattern)} for pattern in shipped]
+    assert source and all(beside)
+    assert found == source.union(*beside) | {"twisted/plugins/gateway_plugin.py"}
 
 
 def test_every_dialect_backend_and_vector_is_found_without_the_test_extra(installed: Installed) -> None:
