@@ -39,7 +39,7 @@ def publish(directory: Path, made: Document) -> None:
     from gateway.conformance.page import page
 
     directory.mkdir(parents=True, exist_ok=True)
-    (directory / JSON).write_bytes(msgspec.json.format(msgspec.json.encode(made), indent=1) + b"\n")
+    (directory / JSON).write_bytes(msgspec.json.encode(made) + b"\n")
     (directory / SCHEMA).write_text(json.dumps(schema(), indent=1) + "\n", encoding="utf-8")
     (directory / JUNIT).write_bytes(junit(made))
     (directory / PAGE).write_text(page(made), encoding="utf-8")

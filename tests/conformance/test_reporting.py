@@ -70,8 +70,7 @@ def test_what_a_peer_sent_cannot_leave_the_page() -> None:
     evil = result(case, [played(case)])
     made = Run(dialect="cursus", role="server", agent="</script><script>", began=0, seconds=0.0, results=(evil,))
     text = page(document([made]))
-    assert "</script><script>" not in text.split('id="document">')[1].split("</script>")[0]
-    assert text.count("</script>") == 2
+    assert "</script><script>" not in text and text.count("</script>") == 2
 
 
 def test_a_page_asks_for_nothing_else() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from selenium.webdriver.support.wait import WebDriverWait
 
 from conformance.runs import agents
 from gateway.conformance.reporting import write
@@ -18,6 +19,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     with Browser(tmp_path_factory.mktemp("profile")) as browser:
         browser.look_like(1400, 900)
         browser.open(f"file://{directory}/index.html")
+        WebDriverWait(browser.driver, 20).until(lambda _: browser.run("return document.querySelector('.run') !== null"))
         yield browser
         assert browser.complaints() == []
 
