@@ -29,5 +29,5 @@ class CapturePlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     file_bytes: Bytes = 64 << 20
     total_bytes: Bytes = 1 << 30
     rotate_seconds: Annotated[float, Meta(ge=1)] = 3600.0
-    memory_bytes: Bytes = 16 << 20
+    memory_bytes: Bytes = 64 << 20
     ring_bytes: Annotated[int, Meta(ge=1 << 10)] = 16 << 10

@@ -404,9 +404,10 @@ def test_a_replication_batch_without_its_head_is_none(size: int) -> None:
         replication.decode(bytes(size))
 
 
-def test_offsets_too_far_apart_are_no_batch() -> None:
+@pytest.mark.parametrize(("first", "last"), [(0, 1 << 31), ((1 << 63) - 1, 1 << 63)])
+def test_offsets_too_far_apart_or_too_high_are_no_batch(first: int, last: int) -> None:
     with pytest.raises(CommandFailed) as caught:
-        replication.encode([(0, b""), (1 << 31, b"")])
+        replication.encode([(first, b""), (last, b"")])
     assert caught.value.fault is Fault.UNREPRESENTABLE
 
 

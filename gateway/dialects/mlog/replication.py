@@ -10,6 +10,7 @@ import struct
 import zlib
 from collections.abc import Sequence
 
+from gateway.core.commands import MAX_OFFSET
 from gateway.core.faults import CommandFailed, Fault
 
 Row = tuple[int, bytes]
@@ -33,7 +34,7 @@ def encode(rows: Sequence[Row]) -> bytes | None:
     if not rows:
         return None
     first, last = rows[0][0], rows[-1][0]
-    if not 0 <= last - first <= _MAX_DELTA:
+    if not 0 <= last - first <= _MAX_DELTA or last > MAX_OFFSET:
         raise CommandFailed(Fault.UNREPRESENTABLE, f"offsets {first} to {last} in one replication batch")
     records = b"".join([part for offset, value in rows for part in (_record.pack(offset, len(value)), value)])
     return _head.pack(first, len(records), 0, zlib.crc32(records), 0, last - first) + records
