@@ -7,9 +7,9 @@ from typing import Literal
 
 import msgspec
 
+from gateway.conformance.comparing import Unlike, compare
 from gateway.conformance.judging import BROKEN
 from gateway.conformance.meanings import awaited_kind, kind_of
-from gateway.conformance.patterns import Unlike, compare
 from gateway.conformance.scripts import Script, Turn
 from gateway.core.faults import Fault
 from gateway.dialects import Dialect, Refusal, Request, Terms

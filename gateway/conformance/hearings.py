@@ -21,9 +21,10 @@ from typing import Literal
 import msgspec
 
 from gateway.conformance.cases import Case, Closed, Expect, HangUp, Pause, Send, Silence, Step
+from gateway.conformance.comparing import Unlike, compare
 from gateway.conformance.judging import BROKEN
 from gateway.conformance.meanings import Heard, awaited_kind, filled, likeness, parting, same_meaning
-from gateway.conformance.patterns import Unlike, compare, fill
+from gateway.conformance.patterns import fill
 from gateway.conformance.playing import Crossing, Ruling, Verdict, Way
 from gateway.core.faults import CommandFailed
 from gateway.dialects import Dialect, Refusal, Request

@@ -8,7 +8,8 @@ from difflib import SequenceMatcher
 import msgspec
 
 from gateway.conformance.cases import Expect
-from gateway.conformance.patterns import Known, Octets, Part, Pattern, Sized, Span, Unlike, compare, fill
+from gateway.conformance.comparing import Unlike, compare
+from gateway.conformance.patterns import Known, Octets, Part, Pattern, Sized, Span, fill
 from gateway.core.commands import Command
 from gateway.core.faults import CommandFailed
 from gateway.dialects import Dialect, Refusal, Request, Terms

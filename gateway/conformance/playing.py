@@ -12,7 +12,8 @@ from typing import Literal
 import msgspec
 
 from gateway.conformance.cases import Case, Closed, Expect, HangUp, Pause, Send, Silence, Step
-from gateway.conformance.patterns import Pattern, Unlike, compare, fill
+from gateway.conformance.comparing import Unlike, compare
+from gateway.conformance.patterns import Pattern, fill
 from gateway.core.faults import CommandFailed
 from gateway.dialects.frames import Measure
 

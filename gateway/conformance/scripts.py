@@ -10,8 +10,9 @@ from __future__ import annotations
 import msgspec
 
 from gateway.conformance.cases import LOGIN, Case, Expect, Pause, Send, Silence, load
+from gateway.conformance.comparing import Reader, reading
 from gateway.conformance.meanings import filled
-from gateway.conformance.patterns import Octets, Pattern, Reader, Span, blanks_of, reading
+from gateway.conformance.patterns import Octets, Pattern, Span, blanks_of
 from gateway.core.commands import Command
 from gateway.dialects import Dialect, Listener, Request, Terms
 

@@ -11,8 +11,9 @@ from typing import Literal
 
 import msgspec
 
+from gateway.conformance.comparing import Unlike, compare
 from gateway.conformance.grammars import Grammar, filled
-from gateway.conformance.patterns import Unlike, compare, pattern
+from gateway.conformance.patterns import pattern
 from gateway.core.commands import Acks, Authenticate, Follow, Publish
 from gateway.core.faults import CommandFailed
 from gateway.dialects import Refusal, Request

@@ -12,7 +12,8 @@ from twisted.internet.defer import Deferred
 from conformance.broken import CLOSE, Broken, Damage
 from conformance.judged import subject
 from gateway.conformance.cases import Expect, load
-from gateway.conformance.patterns import Exactly, Known, Octets, Part, Sized, Span, Unlike, compare, fill
+from gateway.conformance.comparing import Unlike, compare
+from gateway.conformance.patterns import Exactly, Known, Octets, Part, Sized, Span, fill
 from gateway.conformance.playing import Way
 from gateway.conformance.results import Result
 from gateway.conformance.servers import Judge

@@ -8,9 +8,10 @@ import pytest
 
 from gateway import dialects
 from gateway.conformance.attempts import Finding
+from gateway.conformance.comparing import reading
 from gateway.conformance.openings import Openings
 from gateway.conformance.overhearing import Overhearing
-from gateway.conformance.patterns import blanks_of, pattern, reading
+from gateway.conformance.patterns import blanks_of, pattern
 from gateway.conformance.scripts import scripts
 from gateway.core.records import registry
 from gateway.dialects import Listener

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.conformance.patterns import Form, Unlike, compare, fill, pattern
+from gateway.conformance.comparing import Unlike, compare
+from gateway.conformance.patterns import Form, fill, pattern
 
 NAMES = {"topic": b"t-abc"}
 REPLY: Form = [{"frame": "OK topic={topic} n={n:int} m={m:word} end"}, "0102 {id:4} ..*2"]
