@@ -5,41 +5,33 @@ from __future__ import annotations
 import json
 import random
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from functools import wraps
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import click
 import msgspec
 from twisted.internet.defer import Deferred
 from twisted.internet.endpoints import clientFromString
 from twisted.internet.interfaces import IReactorCore, IReactorTime
-from twisted.python.failure import Failure
 
-from gateway import dialects
 from gateway.backends.wall import microseconds
 from gateway.conformance import cases as scripts
 from gateway.conformance.cases import Case
+from gateway.conformance.choosing import DIALECT, DIRECTORY, FILE, Chosen, choosing, spoken
 from gateway.conformance.clients import LOOPBACK, Kind, drive_clients, judge_clients
 from gateway.conformance.driving import Undriven
 from gateway.conformance.pairs import Pair, PairRun, Survived
 from gateway.conformance.playing import WAYS, Way
-from gateway.conformance.prompts import Asked
 from gateway.conformance.reporting import PAGE, write
-from gateway.conformance.results import Result, Run
+from gateway.conformance.results import Result
 from gateway.conformance.servers import Judge, Subject, reach
+from gateway.conformance.telling import COLORS, finished, guide, tell
 from gateway.conformance.vectors import BadCase
 from gateway.core.commands import Authenticate
 from gateway.core.faults import CommandFailed
 from gateway.dialects import Dialect
-from gateway.dialects.spelling import Spoken, spoken_at
-
-LEVELS = ("MUST", "SHOULD", "MAY")
-
-COLORS = {"PASS": "green", "LENIENT": "cyan", "INFO": "blue", "UNIMPLEMENTED": "yellow", "FAIL": "red", "ERROR": "red"}
-
-T = TypeVar("T")
+from gateway.dialects.spelling import Spoken
 
 
 class Unreachable(Exception):
@@ -69,20 +61,15 @@ def conformance() -> None:
     """Cases are data beside the dialects; see gateway.conformance.cases."""
 
 
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-_DIRECTORY = click.Path(file_okay=False, path_type=Path)
-_DIALECT = click.Choice([name for name in dialects.names() if name != "native"])
-
-
 # -- list
 
 
 @conformance.command("list", help="The cases there are.")
-@click.option("--dialect", "names", type=_DIALECT, multiple=True, help="Only of this one; may be repeated.")
+@click.option("--dialect", "names", type=DIALECT, multiple=True, help="Only of this one; may be repeated.")
 @click.option("--json", "as_json", is_flag=True, help="All of them, with their steps, as JSON.")
 def list_(names: tuple[str, ...], as_json: bool) -> None:
     """By dialect and id."""
-    found = [case for name in names or _DIALECT.choices for case in scripts.load(str(name))]
+    found = [case for name in names or DIALECT.choices for case in scripts.load(str(name))]
     if as_json:
         click.echo(json.dumps([_said(case) for case in found], indent=2))
         return
@@ -99,78 +86,13 @@ def _said(case: Case) -> dict[str, object]:
 # -- server
 
 
-class Chosen(msgspec.Struct, frozen=True):
-    """What both roles are asked alike: which cases, of whom, and what becomes of the results."""
-
-    dialect: str
-    ids: tuple[str, ...]
-    level: str | None
-    slow: bool
-    settings: tuple[str, ...]
-    agent: str
-    known: Path | None
-    report: Path | None
-
-    def cases(self, role: scripts.Role, files: Sequence[Path] = ()) -> list[Case]:
-        """Those that are meant, of files or of the dialect.  Raises click.UsageError for an id that there is not."""
-        read = [case for file in files for case in scripts.parse(self.dialect, file.name, file.read_text("utf-8"))]
-        of_role = [case for case in (read if files else scripts.load(self.dialect)) if case.role == role]
-        if unknown := set(self.ids) - {case.id for case in of_role}:
-            raise click.UsageError(f"no {role} case is called {', '.join(sorted(unknown))}")
-        wanted = LEVELS[: LEVELS.index(self.level) + 1] if self.level else LEVELS
-        return [case for case in of_role if (not self.ids or case.id in self.ids) and case.level in wanted]
-
-    def spoken(self, endpoint: str) -> Spoken:
-        """What is spoken there.  Raises click.UsageError."""
-        return _spoken(f"{self.dialect}[{','.join(self.settings)}]={endpoint}")
-
-    def finish(self, role: scripts.Role, agent: str, work: Coroutine[Deferred[Any], Any, list[Result]]) -> int:
-        """Runs the reactor until all is judged; then the last lines, the reports, and the exit code."""
-        from twisted.internet import reactor
-
-        expected = deviations(self.known)
-        began, started = microseconds(), time.monotonic()
-        results = finished(cast(IReactorCore, reactor), work)
-        run = Run(
-            dialect=self.dialect,
-            role=role,
-            agent=self.agent or agent,
-            began=began,
-            seconds=time.monotonic() - started,
-            results=tuple(results),
-        )
-        return conclude(run, expected, self.report)
-
-
-def _choosing(command: Callable[..., int]) -> Callable[..., int]:
-    """The options by which cases are chosen, for both roles; the command gets them as one."""
-
-    @wraps(command)
-    def packed(**said: Any) -> int:
-        chosen = Chosen(**{name: said.pop(name) for name in Chosen.__struct_fields__})
-        return command(chosen, **said)
-
-    for option in (
-        click.option("--dialect", type=_DIALECT, required=True),
-        click.option("--case", "ids", multiple=True, metavar="ID", help="Only this one; may be repeated."),
-        click.option("--level", type=click.Choice(LEVELS), help="Only of this level and above."),
-        click.option("--slow", is_flag=True, help="Those that take seconds, too."),
-        click.option("--setting", "settings", multiple=True, metavar="NAME=VALUE", help="Of the listener, as it is."),
-        click.option("--agent", default="", help="What to call the judged one in reports."),
-        click.option("--expect", "known", type=_FILE, help="Known deviations, a line each: ID, and why."),
-        click.option("--report", type=_DIRECTORY, help="Write index.html, report.json and junit.xml there."),
-    ):
-        packed = option(packed)
-    return packed
-
-
 @conformance.command(help="Play a client against a server.")
-@_choosing
+@choosing
 @click.option("--connect", "endpoint", required=True, metavar="ENDPOINT", help="Where it is: tcp:HOST:PORT.")
 @click.option("--user", default="", help="Who makes what has to be there before.")
 @click.option("--password", default="", envvar="GATEWAY_PASSWORD", help="Of that user; or GATEWAY_PASSWORD.")
 @click.option("--way", "ways", type=click.Choice(WAYS), multiple=True, help="Only cut like this; may be repeated.")
-@click.option("--file", "files", type=_FILE, multiple=True, help="The cases of this file instead; may be repeated.")
+@click.option("--file", "files", type=FILE, multiple=True, help="The cases of this file instead; may be repeated.")
 def server(
     chosen: Chosen, endpoint: str, user: str, password: str, ways: tuple[Way, ...], files: tuple[Path, ...]
 ) -> int:
@@ -190,13 +112,6 @@ async def _reached(subject: Subject) -> None:
         await reach(subject)
     except CommandFailed as failure:
         raise Unreachable(str(failure)) from failure
-
-
-def _spoken(said: str) -> Spoken:
-    try:
-        return spoken_at(said)
-    except ValueError as wrong:
-        raise click.UsageError(str(wrong)) from wrong
 
 
 def _subject(spoken: Spoken, user: str = "", password: str = "") -> Subject:
@@ -220,12 +135,12 @@ def _development(dialect: Dialect) -> Authenticate | None:
 
 
 @conformance.command(help="Play a server for a client: a person, or a driver, makes it do what each case asks for.")
-@_choosing
+@choosing
 @click.option("--listen", "endpoint", default="", metavar="ENDPOINT", help="Where the client is to dial.")
 @click.option(
     "--driver", default="", metavar="NAME", help="Have this do it: cursus_client, apache_iggy, iggy_py, ours."
 )
-@click.option("--client-path", type=_DIRECTORY, help="Where the driver's client is installed; by default beside us.")
+@click.option("--client-path", type=DIRECTORY, help="Where the driver's client is installed; by default beside us.")
 def client(chosen: Chosen, endpoint: str, driver: str, client_path: Path | None) -> int:
     """One case after the other for a person; several at a time for a driver."""
     from twisted.internet import reactor
@@ -254,25 +169,18 @@ async def _driven(
     return results
 
 
-def guide(asked: Asked) -> None:
-    """What a person is told before each case."""
-    click.echo(f"\n{click.style(asked.case.id, bold=True)} {asked.case.name}")
-    click.echo(f"  Have it dial {asked.address}: {asked.ask}")
-    click.echo(f"  Awaited: {asked.waits}")
-
-
 # -- pair
 
 
 @conformance.command(help="Write in one dialect, read in another, and compare with what is declared to be lost.")
 @click.option("--write", "writer", required=True, metavar="DIALECT=ENDPOINT", help="Where it is written.")
 @click.option("--read", "reader", required=True, metavar="DIALECT=ENDPOINT", help="Where it is read.")
-@click.option("--report", type=_DIRECTORY, help="Write index.html, report.json and junit.xml there.")
+@click.option("--report", type=DIRECTORY, help="Write index.html, report.json and junit.xml there.")
 def pair(writer: str, reader: str, report: Path | None) -> int:
     """Settings of a dialect stand in brackets: iggy[generation=g2c]=tcp:127.0.0.1:8090."""
     from twisted.internet import reactor
 
-    ends = _subject(_spoken(writer)), _subject(_spoken(reader))
+    ends = _subject(spoken(writer)), _subject(spoken(reader))
     judged = Pair(*ends, random.randrange(1 << 32))
     began, started = microseconds(), time.monotonic()
     fields = finished(cast(IReactorCore, reactor), _survived(judged, ends))
@@ -299,11 +207,11 @@ async def _survived(judged: Pair, ends: Sequence[Subject]) -> list[Survived]:
 
 
 @conformance.command(help="Send a server requests that are damaged field by field, and see that it does not mind.")
-@click.option("--dialect", type=_DIALECT, required=True)
+@click.option("--dialect", type=DIALECT, required=True)
 @click.option("--connect", "endpoint", required=True, metavar="ENDPOINT", help="Where it is: tcp:HOST:PORT.")
 @click.option("--seed", type=click.IntRange(0), help="The same requests again; any by default.")
 @click.option("--count", type=click.IntRange(1), help="Requests, so many as take about 20 s by default.")
-@click.option("--promote", type=_DIRECTORY, help="Write each failure as a case file there.")
+@click.option("--promote", type=DIRECTORY, help="Write each failure as a case file there.")
 @click.option("--setting", "settings", multiple=True, metavar="NAME=VALUE", help="Of the listener, as it is.")
 @click.option("--user", default="", help="Who logs in, where one has to.")
 @click.option("--password", default="", envvar="GATEWAY_PASSWORD", help="Of that user; or GATEWAY_PASSWORD.")
@@ -325,7 +233,7 @@ def fuzz(
         raise click.UsageError(f"there is no {missing.name}; {needed}") from missing
     from twisted.internet import reactor
 
-    subject = _subject(_spoken(f"{dialect}[{','.join(settings)}]={endpoint}"), user, password)
+    subject = _subject(spoken(f"{dialect}[{','.join(settings)}]={endpoint}"), user, password)
     plan = Plan(subject, random.randrange(1 << 16) if seed is None else seed, count, promote)
     return finished(cast(IReactorCore, reactor), _fuzzed(subject, fuzzed(plan)))
 
@@ -337,58 +245,3 @@ async def _fuzzed(subject: Subject, work: Coroutine[Deferred[Any], Any, int]) ->
         work.close()
         raise
     return await work
-
-
-# -- both roles
-
-
-def tell(result: Result) -> None:
-    """A line for a case; more for one that went wrong."""
-    click.echo(f"{click.style(f'{result.verdict:13}', COLORS[result.verdict])} {result.case.id:12} {result.case.name}")
-    ruling = result.ruling
-    if ruling is not None and result.verdict not in ("PASS", "INFO"):
-        where = f"step {ruling.step + 1}, " if ruling.step >= 0 else ""
-        byte = f", byte {ruling.at}: {ruling.wanted} was wanted" if ruling.at >= 0 else ""
-        click.echo(f"{'':13} {where}{ruling.way}: {ruling.why}{byte}")
-
-
-def deviations(path: Path | None) -> dict[str, str]:
-    """id -> why it is known to fail.  Raises click.UsageError for a line that is none, OSError."""
-    found: dict[str, str] = {}
-    for number, line in enumerate(path.read_text("utf-8").splitlines() if path else [], 1):
-        said = line.split("#")[0].split(maxsplit=1)
-        if len(said) == 1:
-            raise click.UsageError(f"{path}:{number}: why is {said[0]} known to fail?")
-        if said:
-            found[said[0]] = said[1]
-    return found
-
-
-def conclude(run: Run, expected: Mapping[str, str], report: Path | None) -> int:
-    """The last lines, the reports, and the exit code."""
-    if report is not None:
-        write(report, [run])
-        click.echo(f"the report is {report / PAGE}")
-    for each in run.results:
-        if each.case.id in expected and not each.failed:
-            click.echo(f"{each.case.id} was expected to fail, and did not")
-    counted = ", ".join(f"{count} {verdict}" for verdict, count in run.counts().items())
-    click.echo(f"{run.dialect} {run.role}: {counted} in {run.seconds:.1f} s")
-    return 1 if any(each.failed and each.case.id not in expected for each in run.results) else 0
-
-
-def finished(reactor: IReactorCore, work: Coroutine[Deferred[Any], Any, T]) -> T:
-    """Run the reactor until the work is done; what it came to.  Raises what it raised."""
-    outcome: list[T | Failure] = []
-
-    def begin() -> None:
-        done = Deferred.fromCoroutine(work).addBoth(outcome.append)
-        done.addBoth(lambda _: reactor.stop())
-
-    reactor.callWhenRunning(begin)
-    reactor.run()
-    if not outcome:
-        raise click.Abort
-    if isinstance(outcome[0], Failure):
-        outcome[0].raiseException()
-    return outcome[0]

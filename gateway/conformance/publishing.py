@@ -23,10 +23,10 @@ from gateway.backends.wall import microseconds
 from gateway.bench.children import gateway, serving
 from gateway.conformance.cases import load
 from gateway.conformance.clients import Kind, drive_clients
-from gateway.conformance.commands import finished, tell
 from gateway.conformance.reporting import write
 from gateway.conformance.results import Result, Run
 from gateway.conformance.servers import Judge, Subject
+from gateway.conformance.telling import finished, tell
 from gateway.core.commands import Authenticate
 from gateway.dialects import load as dialect_of
 
