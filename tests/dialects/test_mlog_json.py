@@ -140,11 +140,11 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_what_is_meant_to_hurt_is_refused_in_bounded_time(name: str) -> None:
-    before = time.process_time()
+    before = time.thread_time()
     coding_of(HOSTILE[name])
     with pytest.raises(ValueError):
         read(HOSTILE[name], m.ProduceBatchRequest)
-    assert time.process_time() - before < 2.0
+    assert time.thread_time() - before < 2.0
 
 
 def test_what_is_large_and_honest_is_read() -> None:

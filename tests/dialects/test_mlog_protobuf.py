@@ -109,10 +109,10 @@ def test_damage_is_refused(payload: bytes) -> None:
     ids=["empty values", "unknown fields", "groups", "a number without its end", "empty groups"],
 )
 def test_what_is_meant_to_hurt_is_refused_in_bounded_time(payload: bytes) -> None:
-    before = time.process_time()
+    before = time.thread_time()
     with pytest.raises(ValueError):
         read(payload, m.ProduceBatchRequest)
-    assert time.process_time() - before < 2.0
+    assert time.thread_time() - before < 2.0
 
 
 def test_groups_within_groups_are_skipped() -> None:
