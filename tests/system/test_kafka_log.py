@@ -640,6 +640,7 @@ def test_batches_of_a_producer_may_be_sent_without_waiting(gateway: Gateway) -> 
 # -- outages
 
 
+@pytest.mark.long  # what an outage costs is in test_kafka_outage
 def test_all_goes_on_by_itself_when_kafka_comes_back(loop: Loop, tmp_path: Path, kafka: Broker) -> None:
     with Broker(tmp_path) as broker, opened(loop, broker) as gateway:
         topic = made(AdminClient({"bootstrap.servers": broker.address}))

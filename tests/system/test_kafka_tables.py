@@ -476,6 +476,7 @@ def test_clearing_is_all_or_what_it_says(gateway: Gateway, monkeypatch: pytest.M
     assert gateway.ask(q.MapClear(topic)) == r.Count(0)
 
 
+@pytest.mark.long  # what an outage costs is in test_kafka_outage
 def test_a_map_outlives_an_outage(loop: Loop, tmp_path: Path) -> None:
     require()
     with Broker(tmp_path / "kafka") as broker, gateways(loop, broker, 1) as (gateway,):
