@@ -116,7 +116,7 @@ def test_it_says_what_would_be_served_and_no_secret(file: Path) -> None:
         "console   none",
         "web       endpoint tcp:8080:interface=127.0.0.1",
         "capture   directory captured  keep all  file_bytes 67108864  total_bytes 1073741824  rotate_seconds 3600  "
-        "memory_bytes 16777216  ring_bytes 16384",
+        "memory_bytes 67108864  ring_bytes 16384",
     ]
     for secret in ("canary", HASH[8:], DIGEST.hex()):
         assert secret not in done.stdout + check(file.parent, "--config", str(file), "--json").stdout

@@ -41,7 +41,7 @@ class MemoryBackend:
         self._tail = Tail()
         self._grouping = Grouping(self._state, clock, now, self._write)
         self._fetching = Fetching(self._state, self, clock, self._write, self._grouping.turn)
-        self._tabling = Tabling(self._state, now, self._load, clock, self._write, self._fetching)
+        self._tabling = Tabling(self._state, now, self._load, clock, self._write, self._fetching, _at_once)
         self.topics = partial(each_topic, self._state)
         self._now = now
         self._started = now()
@@ -93,6 +93,10 @@ class MemoryBackend:
         """See fetching.Log."""
         found = self._tail.seek(partition.number, timestamp)
         return partition.start if found is None else found
+
+
+def _at_once(session: Session) -> Callable[[], None]:
+    raise AssertionError("tables are read at once here")
 
 
 @implementer(IPlugin, IBackendMaker)

@@ -32,7 +32,7 @@ from gateway.backends.commits import Commits, insist
 from gateway.backends.fetching import Batches, Fetching
 from gateway.backends.grouping import Grouping, Look, concerns_members
 from gateway.backends.interface import IBackend, IBackendMaker, IFollower
-from gateway.backends.lines import Line, Write
+from gateway.backends.lines import Held, Line, Write
 from gateway.backends.tabling import Tabling
 from gateway.backends.tail import Tail
 from gateway.backends.wall import microseconds
@@ -239,7 +239,7 @@ class SqliteBackend:
         self._lines: dict[Session, Line] = {}
         self._grouping = Grouping(self._state, reactor, now, self._write_besides)
         self._fetching = Fetching(self._state, self, reactor, self._write_besides, self._grouping.turn)
-        self._tabling = Tabling(self._state, now, self._load, reactor, self._write, self._fetching)
+        self._tabling = Tabling(self._state, now, self._load, reactor, self._write, self._fetching, self._hold)
         self._looks: dict[type, Look] = {
             **looks(self._state),
             **self._grouping.verbs,
@@ -290,7 +290,7 @@ class SqliteBackend:
     def close(self) -> Deferred[None]:
         """See IBackend."""
         self._closing = True
-        return self._in_thread(self._end_writer).addCallback(self._release)
+        return self._in_thread(self._end_writer).addCallback(self._end)
 
     def read(self, number: int, start: int, max_records: int, max_bytes: int) -> Batches | Deferred[Batches]:
         """See fetching.Log."""
@@ -373,8 +373,7 @@ class SqliteBackend:
         self._fetching.wake(touched)
         self._fold(changes)
         for write in work:
-            if write.line is not None:
-                self._let_read(write, write.line)
+            self._release(write)
 
     def _fold(self, changes: list[Change]) -> None:
         """Now and then, put what is in the write-ahead log where it belongs, in another thread than the writer's."""
@@ -392,15 +391,27 @@ class SqliteBackend:
 
     def _read_later(self, command: q.Command, session: Session) -> Deferred[Reply]:
         """What a session reads after a write of its own shows that write, so it waits for the commit."""
+        turn = self._line(session).enter(self._newest.get(session))
+        return turn.addCallback(lambda ignored: self._read(command, session))
+
+    def _line(self, session: Session) -> Line:
         line = self._lines.get(session)
         if line is None:
             line = self._lines[session] = Line()
-        return line.enter(self._newest.get(session)).addCallback(lambda ignored: self._read(command, session))
+        return line
 
-    def _let_read(self, write: Write, line: Line) -> None:
-        write.line = None
-        if line.move():
-            del self._lines[write.session]
+    def _hold(self, session: Session) -> Callable[[], None]:
+        """A look of the session takes time: what it asks for next waits until what is returned is called."""
+        begun = Held(session)
+        self._line(session).hold(begun)
+        return partial(self._release, begun)
+
+    def _release(self, begun: Held) -> None:
+        line = begun.line
+        if line is not None:
+            begun.line = None
+            if line.move():
+                del self._lines[begun.session]
 
     def _load(self, topic: Topic) -> Table | Deferred[Table]:
         logs = [(at.index, at.number, at.start, at.end) for at in topic.partitions]
@@ -439,7 +450,7 @@ class SqliteBackend:
         self._writer.queue.put(None)
         self._writer.join()
 
-    def _release(self, ignored: None) -> None:
+    def _end(self, ignored: None) -> None:
         self._readers.stop()
         while self._idle_readers:
             self._idle_readers.pop().close()

@@ -8,6 +8,7 @@ is given to one taker, or, if that is gone by then, to none.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
@@ -28,11 +29,21 @@ _ROOM = 1 << 20
 """Of a fetch of one record, which is given whatever its length."""
 
 
+class _Waiting(NamedTuple):
+    there: Deferred[None]
+    over: Callable[[], None]
+
+    def go_on(self, result: Failure | None) -> None:
+        self.there.callback(result)  # a failure is handed on as one
+        self.over()
+
+
 class Tabling:
     """state: what readers may see.  now: the wall clock in us since the epoch.
 
     load:  the table of what is visible of a topic now; CommandFailed if its records cannot be read.
     write: how the backend writes.
+    hold:  told that a look of a session takes time; what it returns is called when that is over.
     verbs: what is answered here, by command type.
     """
 
@@ -44,6 +55,7 @@ class Tabling:
         clock: IReactorTime,
         write: Write,
         fetching: Fetching,
+        hold: Callable[[Session], Callable[[], None]],
     ) -> None:
         self._state = state
         self._now = now
@@ -51,7 +63,8 @@ class Tabling:
         self._clock = clock
         self._write = write
         self._fetching = fetching
-        self._loading: dict[Topic, list[Deferred[None]]] = {}
+        self._hold = hold
+        self._loading: dict[Topic, list[_Waiting]] = {}
         self.verbs: dict[type, Look] = {
             q.MapGet: self._get,
             q.MapSize: self._size,
@@ -69,19 +82,19 @@ class Tabling:
         table = self._state.topic(command.topic).table
         if table is not None and not self._loading:  # the common case of `_look`
             return r.MapValue(table.get(key, self._now() if table.expiring else 0))
-        return self._look(command.topic, lambda table: r.MapValue(table.get(key, self._now())))
+        return self._look(command.topic, session, lambda table: r.MapValue(table.get(key, self._now())))
 
     def _size(self, command: q.MapSize, session: Session) -> Reply | Deferred[Reply]:
-        return self._look(command.topic, lambda table: r.Count(table.size(self._now())))
+        return self._look(command.topic, session, lambda table: r.Count(table.size(self._now())))
 
     def _scan(self, command: q.MapScan, session: Session) -> Reply | Deferred[Reply]:
         def scan(table: Table) -> r.MapEntries:
             found = table.scan(self._now(), command.after, command.limit, command.keys)
             return r.MapEntries(tuple(found if command.values else ((key, b"") for key, _ in found)))
 
-        return self._look(command.topic, scan)
+        return self._look(command.topic, session, scan)
 
-    def _look(self, reference: q.Topic, look: Callable[[Table], Reply]) -> Reply | Deferred[Reply]:
+    def _look(self, reference: q.Topic, session: Session, look: Callable[[Table], Reply]) -> Reply | Deferred[Reply]:
         """The reply, once the table is there."""
         topic = self._state.topic(reference)
         if topic.table is not None and topic not in self._loading:
@@ -93,8 +106,8 @@ class Tabling:
                 return look(loaded)
             self._keep_up(topic, loaded)
         there: Deferred[None] = Deferred()
-        self._loading[topic].append(there)
-        return there.addCallback(lambda ignored: self._look(reference, look))
+        self._loading[topic].append(_Waiting(there, self._hold(session)))
+        return there.addCallback(lambda ignored: self._look(reference, session, look))
 
     def _keep_up(self, topic: Topic, loaded: Deferred[Table]) -> None:
         """Put what is appended while the table is read aside, and together with it then."""
@@ -105,14 +118,14 @@ class Tabling:
             if topic.table is aside:  # else partitions went, and their records must go; whoever waits has it read again
                 table.merge(aside)
                 topic.table = table
-            for there in self._loading.pop(topic):
-                there.callback(None)
+            for each in self._loading.pop(topic):
+                each.go_on(None)
 
         def failed(failure: Failure) -> None:
             valid = topic.table is aside
             topic.table = None
-            for there in self._loading.pop(topic):
-                there.errback(failure) if valid else there.callback(None)
+            for each in self._loading.pop(topic):
+                each.go_on(failure if valid else None)
 
         loaded.addCallbacks(done, failed)
 

@@ -547,6 +547,31 @@ def test_who_asks_while_a_table_is_read_waits_for_it_and_sees_what_came_meanwhil
     assert gate.reads == 2, "each partition once"
 
 
+def test_what_its_session_asks_behind_a_look_waits_while_the_table_is_read(files: House, gate: Gate) -> None:
+    client = filled(files)
+    asked = [
+        client.begin(command)
+        for command in (
+            q.MapSize(USERS),
+            q.MapRemove(USERS, b"c"),
+            q.MapSize(USERS),
+            publish(Record(b"a", b"3")),
+            get(b"a"),
+            q.DeleteTopic(USERS),
+            get(b"a"),
+        )
+    ]
+    other = files.client()
+    other.ask(q.MapPut(USERS, b"d", b"4"))
+    assert not any(begun.called for begun in asked)
+    gate.open.set()
+    answers = [client.outcome(begun) for begun in asked]
+    assert answers[:3] == [r.Count(4), r.MapChanged(True, b"2"), r.Count(3)]
+    assert answers[4] == r.MapValue(b"3")
+    assert answers[6][0] is Fault.NO_SUCH_TOPIC
+    assert (files.backend._lines, files.backend._newest) == ({}, {})
+
+
 def test_partitions_that_go_while_a_table_is_read_are_not_in_it(files: House, gate: Gate) -> None:
     client = filled(files)
     asked = files.client().begin(q.MapScan(USERS))

@@ -16,6 +16,7 @@ from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPar
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from gateway.backends.kafka import protocol
+from gateway.backends.kafka.faults import is_early
 from gateway.backends.kafka.protocol import Committed, Refused, Seen
 
 T = TypeVar("T")
@@ -38,14 +39,6 @@ _ELSEWHERE = (
     KafkaError.NOT_COORDINATOR,
     KafkaError.COORDINATOR_NOT_AVAILABLE,
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-)
-
-_LEADER_CHANGED = (
-    KafkaError.FENCED_LEADER_EPOCH,
-    KafkaError.UNKNOWN_LEADER_EPOCH,
-    KafkaError.NOT_LEADER_FOR_PARTITION,
-    KafkaError.LEADER_NOT_AVAILABLE,
-    KafkaError.OFFSET_NOT_AVAILABLE,
 )
 
 _MEMBERS_ONLY = (KafkaError.UNKNOWN_MEMBER_ID, KafkaError.ILLEGAL_GENERATION, KafkaError.REBALANCE_IN_PROGRESS)
@@ -84,10 +77,16 @@ class Coordinator:
             try:
                 return self._ends(asked)
             except KafkaException as failure:
-                if failure.args[0].code() not in _LEADER_CHANGED or time.monotonic() > deadline:
+                if not is_early(failure) or time.monotonic() > deadline:
                     raise
             time.sleep(RETRY_SECONDS)
-            self._admin().list_topics(topic, SECONDS)  # which is how the client learns who leads now
+            self._learn_leaders(topic)
+
+    def _learn_leaders(self, topic: str) -> None:
+        """Raises KafkaException, also if there is no such topic (of which no leader is known for good)."""
+        error = self._admin().list_topics(topic, SECONDS).topics[topic].error
+        if error is not None and not is_early(KafkaException(error)):
+            raise KafkaException(error)
 
     def _ends(self, asked: dict[TopicPartition, OffsetSpec]) -> dict[int, int]:
         level = IsolationLevel.READ_UNCOMMITTED
