@@ -16,6 +16,7 @@ LAYERS = [  # each may import what stands above it
     ["gateway.net"],
     ["gateway.backends"],
     ["gateway.admin"],
+    ["gateway.running"],
     ["gateway.capture"],
     ["gateway.configuration", "gateway.service", "gateway.held", "gateway.logging", "gateway.notify"],
     ["gateway.conformance", "gateway.pipeline", "gateway.bench"],

@@ -11,10 +11,8 @@ from typing import cast
 
 import click
 import msgspec
-from twisted.internet.defer import Deferred
 from twisted.internet.endpoints import clientFromString
 from twisted.internet.interfaces import IReactorCore, IReactorTime, IStreamClientEndpoint
-from twisted.python.failure import Failure
 
 from gateway import dialects
 from gateway.capture.replaying import Index, Replay
@@ -22,6 +20,7 @@ from gateway.capture.reports import Plan, Report, Unreachable
 from gateway.capture.rows import Capture, NoCapture, captures
 from gateway.capture.showing import Shown, as_json, lines, shown
 from gateway.capture.words import hexed, plain
+from gateway.running import finished
 
 PROGRESS_SECONDS = 2.0
 """What takes longer says how far it is, on a terminal."""
@@ -113,7 +112,7 @@ def replay(
     index = Index(opened)
     plan = Plan(dict(_target(each) for each in targets), _secrets(secrets), diff, speed)
     run = Replay(plan, index, cast(IReactorTime, reactor))
-    report = _finished(cast(IReactorCore, reactor), Deferred.fromCoroutine(run.run(opened, _progress(index.rows))))
+    report = finished(cast(IReactorCore, reactor), run.run(opened, _progress(index.rows)))
     _tell_torn(opened)
     if json_:
         click.echo(msgspec.json.format(msgspec.json.encode(report)).decode())
@@ -142,23 +141,6 @@ def _secrets(path: str | None) -> dict[str, str]:
         return msgspec.convert(tomllib.loads(Path(path).read_text(encoding="utf-8")), dict[str, str])
     except ValueError:  # whose text may have a secret in it
         raise click.UsageError(f'{path} is no TOML with lines such as USER = "password"') from None
-
-
-def _finished(reactor: IReactorCore, running: Deferred[Report]) -> Report:
-    """Run the reactor until there is a report.  Raises what the replay raised."""
-    ended: list[Report | Failure] = []
-
-    def end(result: Report | Failure) -> None:
-        ended.append(result)
-        reactor.callWhenRunning(reactor.stop)
-
-    running.addBoth(end)
-    reactor.run()
-    if not ended:
-        raise click.Abort
-    if isinstance(ended[0], Failure):
-        ended[0].raiseException()
-    return ended[0]
 
 
 class _Progress:

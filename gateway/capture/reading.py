@@ -56,30 +56,23 @@ def listener_of(said: ListenerSaid, encodings: Mapping[str, Encoding]) -> Listen
     return dialect.open(settings, encodings)
 
 
-class Heard:
-    """What the client of one connection asks.
-
-    requests: by ticket, those that were not answered yet, the oldest first.
-    """
+class Ear:
+    """The server's half of one connection: what a request frame means, and by which terms."""
 
     def __init__(self, listener: Listener) -> None:
-        self.dialect: Dialect = listener.dialect
-        self.requests: OrderedDict[int, Request | Refusal] = OrderedDict()
         self._session: ServerSession = listener.session("127.0.0.1:0")
         self._session.tap = self
+        self.dialect: Dialect = listener.dialect
+        self.terms = self._session.terms
         self._last: Request | Refusal | None = None
 
     def hear(self, row: Row) -> Request | Refusal | None:
-        """What a row `in` means, None if its frame is left out or cannot be cut."""
+        """What a row `in` means, None if its frame is left out or is not cut as it was."""
         self._last = None
         if row.frame:
             self._session.receive(row.frame, row.time / 1e6)
             self._session.take()
             self._session.closing = False
-        if self._last is not None:
-            self.requests[row.ticket] = self._last
-            if len(self.requests) > MOST:
-                self.requests.popitem(last=False)
         return self._last
 
     # -- as a Tap
@@ -93,6 +86,26 @@ class Heard:
 
     def said(self, data: bytes) -> None:
         """See Tap."""
+
+
+class Heard(Ear):
+    """What the client of one connection asks.
+
+    requests: by ticket, those that were not answered yet, the oldest first.
+    """
+
+    def __init__(self, listener: Listener) -> None:
+        super().__init__(listener)
+        self.requests: OrderedDict[int, Request | Refusal] = OrderedDict()
+
+    def hear(self, row: Row) -> Request | Refusal | None:
+        """As of an Ear, and it is kept."""
+        request = super().hear(row)
+        if request is not None:
+            self.requests[row.ticket] = request
+            if len(self.requests) > MOST:
+                self.requests.popitem(last=False)
+        return request
 
 
 class Unread(CommandFailed):

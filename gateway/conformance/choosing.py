@@ -18,8 +18,9 @@ from gateway.backends.wall import microseconds
 from gateway.conformance import cases as scripts
 from gateway.conformance.cases import Case
 from gateway.conformance.results import Result, Run
-from gateway.conformance.telling import conclude, deviations, finished
+from gateway.conformance.telling import conclude, deviations
 from gateway.dialects.spelling import Spoken, spoken_at
+from gateway.running import finished
 
 LEVELS = ("MUST", "SHOULD", "MAY")
 

@@ -26,12 +26,13 @@ from gateway.conformance.playing import WAYS, Way
 from gateway.conformance.reporting import PAGE, write
 from gateway.conformance.results import Result
 from gateway.conformance.servers import Judge, Subject, reach
-from gateway.conformance.telling import COLORS, finished, guide, tell
+from gateway.conformance.telling import COLORS, guide, tell
 from gateway.conformance.vectors import BadCase
 from gateway.core.commands import Authenticate
 from gateway.core.faults import CommandFailed
 from gateway.dialects import Dialect
 from gateway.dialects.spelling import Spoken
+from gateway.running import finished
 
 
 class Unreachable(Exception):

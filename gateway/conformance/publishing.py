@@ -26,9 +26,10 @@ from gateway.conformance.clients import Kind, drive_clients
 from gateway.conformance.reporting import write
 from gateway.conformance.results import Result, Run
 from gateway.conformance.servers import Judge, Subject
-from gateway.conformance.telling import finished, tell
+from gateway.conformance.telling import tell
 from gateway.core.commands import Authenticate
 from gateway.dialects import load as dialect_of
+from gateway.running import finished
 
 OURS = f"gateway {__version__}"
 

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
 
 import click
-from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IReactorCore
-from twisted.python.failure import Failure
 
 from gateway.conformance.prompts import Asked
 from gateway.conformance.reporting import PAGE, write
 from gateway.conformance.results import Result, Run
 
 COLORS = {"PASS": "green", "LENIENT": "cyan", "INFO": "blue", "UNIMPLEMENTED": "yellow", "FAIL": "red", "ERROR": "red"}
-
-T = TypeVar("T")
 
 
 def guide(asked: Asked) -> None:
@@ -60,20 +54,3 @@ def conclude(run: Run, expected: Mapping[str, str], report: Path | None) -> int:
     counted = ", ".join(f"{count} {verdict}" for verdict, count in run.counts().items())
     click.echo(f"{run.dialect} {run.role}: {counted} in {run.seconds:.1f} s")
     return 1 if any(each.failed and each.case.id not in expected for each in run.results) else 0
-
-
-def finished(reactor: IReactorCore, work: Coroutine[Deferred[Any], Any, T]) -> T:
-    """Run the reactor until the work is done; what it came to.  Raises what it raised."""
-    outcome: list[T | Failure] = []
-
-    def begin() -> None:
-        done = Deferred.fromCoroutine(work).addBoth(outcome.append)
-        done.addBoth(lambda _: reactor.stop())
-
-    reactor.callWhenRunning(begin)
-    reactor.run()
-    if not outcome:
-        raise click.Abort
-    if isinstance(outcome[0], Failure):
-        outcome[0].raiseException()
-    return outcome[0]

@@ -10,10 +10,9 @@ from collections.abc import Iterator
 
 import msgspec
 
-from gateway.capture.reading import Answers, Listeners, cut, following
+from gateway.capture.reading import Answers, Ear, Listeners, cut, following
 from gateway.capture.rows import Header, NoCapture, Row
 from gateway.conformance.judging import judge
-from gateway.core.replies import Outcome
 from gateway.dialects import Listener, Refusal, Request
 from gateway.pipeline.details import details
 from gateway.pipeline.exchange import Exchange, say_answer, say_command
@@ -76,35 +75,6 @@ class Exchanges:
             return self._listeners.make(header, row.listener)
         except NoCapture:  # a dialect or setting that is not known here: what rows say by themselves remains
             return None
-
-
-class Ear:
-    """The server's half of one connection: what a request frame means, and by which terms."""
-
-    def __init__(self, listener: Listener) -> None:
-        self._session = listener.session("127.0.0.1:0")
-        self._session.tap = self
-        self.terms = self._session.terms
-        self._last: Request | Refusal | None = None
-
-    def hear(self, row: Row) -> Request | Refusal | None:
-        """None if the frame was left out, or is not cut as it was."""
-        self._last = None
-        if row.frame:
-            self._session.receive(row.frame, row.time / 1e6)
-            self._session.take()
-            self._session.closing = False
-        return self._last
-
-    def heard(self, ticket: int, frame: bytes, request: Request | Refusal) -> None:
-        """See Tap."""
-        self._last = request
-
-    def answered(self, ticket: int, request: Request | Refusal, outcome: Outcome, data: bytes) -> None:
-        """See Tap.  What the session answers by itself was captured too."""
-
-    def said(self, data: bytes) -> None:
-        """See Tap."""
 
 
 class _Talk:

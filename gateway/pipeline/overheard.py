@@ -9,14 +9,14 @@ from collections.abc import Iterator
 
 import msgspec
 
-from gateway.capture.reading import Listeners
+from gateway.capture.reading import Ear, Listeners
 from gateway.capture.rows import Header, NoCapture, Row
 from gateway.conformance.attempts import Finding
 from gateway.conformance.openings import Openings
 from gateway.conformance.overhearing import Overhearing
 from gateway.conformance.scripts import scripts
 from gateway.dialects import Listener
-from gateway.pipeline.exchanges import MISSING, Ear
+from gateway.pipeline.exchanges import MISSING
 
 
 class Judged(msgspec.Struct):
