@@ -65,7 +65,7 @@ class Backend(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class TLS(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Files in PEM.  certificate: the server's, followed by its chain.
 
-    plaintext: connections without TLS are served too, told apart by their first byte.  The Java and Go clients of
+    plaintext: connections without TLS are served too, told apart by their first bytes.  The Java and Go clients of
                Cursus need that: with TLS set they still open some of their connections without it.
     client_ca: certificates of those who sign clients' certificates.
     client:    whether a client shows one: nobody is asked, who has none is let in too, who has none is not.

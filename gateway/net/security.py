@@ -25,11 +25,18 @@ from twisted.protocols.tls import BufferingTLSTransport, TLSMemoryBIOFactory
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-TLS_HANDSHAKE = b"\x16"
-"""The first byte of a TLS connection: the content type of its ClientHello (RFC 8446, section 5.1)."""
+TLS = re.compile(rb"\x16\x03[\x01-\x04]")
+"""How a TLS connection begins: a handshake, and a version (RFC 8446, section 5.1).  An Iggy frame of 22 bytes begins
+the same, and goes on with zeros."""
+
+TLS_HANDSHAKE = 0x16
+"""The first of these bytes."""
+
+SHORTEST = 3
+"""Bytes that it takes to know that."""
 
 HELLO = re.compile(rb"\x16\x03[\x00-\x04]..\x01", re.DOTALL)
-"""How it goes on: a version, the length of the record, and that it is a ClientHello (RFC 8446, sections 4 and 5.1)."""
+"""How it goes on: the length of the record, and that it is a ClientHello (RFC 8446, sections 4 and 5.1)."""
 
 HANDSHAKE_SECONDS = 10.0
 """Until a handshake has to be done; as long as a frame may take."""
@@ -139,7 +146,7 @@ def names_of(certificate: X509 | None) -> list[str]:
 
 
 class EitherFactory(Factory):
-    """Makes connections that are TLS or not, as their first byte says.
+    """Makes connections that are TLS or not, as their first bytes say.
 
     For clients that speak TLS on some of their connections only, as the Java and Go clients of Cursus do.
     """
@@ -158,11 +165,12 @@ class EitherFactory(Factory):
 
 
 class _Undecided(Protocol):
-    """A connection before its first byte; steps aside for the one that the byte calls for."""
+    """A connection before its first bytes; steps aside for the one that they call for."""
 
     def __init__(self, either: EitherFactory, address: IAddress) -> None:
         self._either = either
         self._address = address
+        self._held = b""
 
     def connectionMade(self) -> None:
         """See IProtocol."""
@@ -170,8 +178,11 @@ class _Undecided(Protocol):
 
     def dataReceived(self, data: bytes) -> None:
         """See IProtocol."""
+        data = self._held = self._held + data
+        if len(data) < SHORTEST and data[0] == TLS_HANDSHAKE:
+            return
         self._deadline.cancel()
-        chosen = self._either.tls if data[:1] == TLS_HANDSHAKE else self._either.plain
+        chosen = self._either.tls if TLS.match(data) else self._either.plain
         protocol = chosen.buildProtocol(self._address)
         assert protocol is not None and self.transport is not None
         self.transport.protocol = protocol  # type: ignore[attr-defined]  # where Twisted's transports deliver to

@@ -16,6 +16,10 @@ from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 from twisted.python.failure import Failure
 
+import wire
+from gateway import dialects
+from gateway.conformance import vectors
+from gateway.core import commands as q
 from gateway.net.security import (
     HANDSHAKE_SECONDS,
     SILENT_SECONDS,
@@ -55,14 +59,28 @@ def connect() -> tuple[StringTransport, Clock, dict[str, list[Noting]]]:
     return transport, clock, made
 
 
-def test_the_first_byte_decides_and_is_heard() -> None:
-    for first, name in ((b"\x16\x03\x01", "tls"), (b"V1|", "plain"), (b"\x00\x00\x00\x04LIST", "plain")):
+def test_the_first_bytes_decide_and_are_heard() -> None:
+    tls = hello()[:3]
+    plain = requests()
+    for first, name in ((tls, "tls"), *((each, "plain") for each in plain)):
         transport, clock, made = connect()
         transport.protocol.dataReceived(first)
         assert [len(made["tls"]), len(made["plain"])] == [name == "tls", name == "plain"]
         transport.protocol.dataReceived(b"more")
         assert made[name][0].heard == [first, b"more"]
         assert not clock.getDelayedCalls()
+
+
+def test_too_few_bytes_decide_nothing_where_more_may_come() -> None:
+    tls = hello()
+    iggy = next(each for each in requests() if each[:1] == tls[:1])
+    for first, name in ((tls, "tls"), (iggy, "plain")):
+        transport, _, made = connect()
+        for at in range(2):
+            transport.protocol.dataReceived(first[at : at + 1])
+            assert made == {"plain": [], "tls": []}
+        transport.protocol.dataReceived(first[2:])
+        assert made[name][0].heard == [first]
 
 
 def test_who_says_nothing_is_hung_up_on() -> None:
@@ -191,13 +209,13 @@ class Recording(Factory):
     protocol = Protocol
 
 
-@pytest.mark.parametrize("said", [b"", b"\x16\x03\x01\x02\x00\x01"], ids=["nothing", "half a hello"])
-def test_who_does_not_finish_a_handshake_is_hung_up_on(tmp_path: Path, said: bytes) -> None:
+@pytest.mark.parametrize("said", [0, 6], ids=["nothing", "the beginning of a hello"])
+def test_who_does_not_finish_a_handshake_is_hung_up_on(tmp_path: Path, said: int) -> None:
     certificate, key = Authority(tmp_path).sign("gateway")
     clock = Clock()
     wire, protocol = begun(Certificates(str(certificate), str(key)), clock)
     if said:
-        protocol.dataReceived(said)
+        protocol.dataReceived(hello()[:said])
     clock.advance(HANDSHAKE_SECONDS - 0.1)
     assert not wire.aborted
     clock.advance(0.1)
@@ -232,18 +250,23 @@ def test_who_finished_its_handshake_may_be_silent(tmp_path: Path) -> None:
 
 
 def test_a_hello_is_known_by_how_it_begins() -> None:
-    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-    session = ssl.create_default_context().wrap_bio(incoming, outgoing, server_hostname="localhost")
+    said = hello()
+    assert says_hello(said)
+    login = wire.request("iggy", q.Authenticate("plain", "ann", "x" * 255))
+    as_long = said[:2] + bytes(2) + login[4:]  # whose length begins as a hello does
+    for other in (b"", said[:1], said[:5], as_long, b"\x15" + said[1:], *requests()):
+        assert not says_hello(other)
+
+
+def hello() -> bytes:
+    """What a client of TLS says first."""
+    outgoing = ssl.MemoryBIO()
+    session = ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="localhost")
     with contextlib.suppress(ssl.SSLWantReadError):
         session.do_handshake()
-    hello = outgoing.read()
-    assert says_hello(hello)
-    for other in (
-        b"",
-        b"\x16",
-        hello[:5],
-        b"\x16\x03\0\0" + b"\x0b\0\0\0",
-        b"V1|1|PRODUCE|t k:v\n",
-        b"\x15" + hello[1:],
-    ):
-        assert not says_hello(other)
+    return outgoing.read()
+
+
+def requests() -> list[bytes]:
+    """All that clients say in the vectors of a dialect."""
+    return [case.when for name in dialects.names() for case in vectors.load(name) if case.when]
