@@ -26,15 +26,17 @@ from twisted.internet.testing import MemoryReactorClock
 from twisted.python.usage import UsageError
 
 import gateway.backends
+import wire
 from gateway import dialects
 from gateway.configuration import Configuration, parse_listen, user_section
 from gateway.core import commands as q
 from gateway.core.faults import CommandFailed, Fault
 from gateway.core.records import registry
-from gateway.core.replies import Authenticated, Outcome, SessionDescription
+from gateway.core.replies import Authenticated, CommittedOffsets, Outcome, Published, Records, SessionDescription
 from gateway.dialects import ClientSession, Request
 from gateway.net.users import new_password
 from gateway.service import ENDPOINTS, GatewayService, Options, add_plugins, find_maker, take_signals
+from net.peers import ORDERS, produce
 
 ROOT = Path(__file__).parent.parent
 START_SECONDS = 30.0
@@ -44,6 +46,8 @@ QUICKLY = 8.0
 RUN = ("-m", "gateway.cli", "run")
 TWISTD = ("-c", "from twisted.scripts.twistd import run; run()", "-n", "--pidfile=", "gateway")
 LOOPBACK = "pipe=tcp:0:interface=127.0.0.1"
+PRODUCE = produce(b"k", b"v")
+COMMITTED, NOTHING = q.FetchOffsets(ORDERS, q.Group("g"), (0,)), CommittedOffsets({})
 BACKENDS = "kafka:HOST:PORT,..., memory, remote:DIALECT=ENDPOINT, routes:PATTERN=SPEC;..., sqlite:DIRECTORY"
 
 
@@ -254,13 +258,23 @@ def child(directory: Path, *arguments: str) -> Iterator[Child]:
         started.close()
 
 
-def ask(port: int, lines: bytes, secure: ssl.SSLContext | None = None) -> list[bytes]:
-    """As many lines as were sent."""
+def told(port: int, *commands: q.Command, dialect: str = "pipe", secure: ssl.SSLContext | None = None) -> list[Outcome]:
+    """What a client is answered that asks all of these at once."""
+    spoken = dialects.load(dialect)
+    session = ClientSession(spoken, spoken.terms(spoken.settings(), registry([])))
+    for tag, command in enumerate(commands, 1):
+        session.ask(Request(command, tag))
+    outcomes: dict[Any, Any] = {}
     with socket.create_connection(("127.0.0.1", port), START_SECONDS) as plain:
         stream = plain if secure is None else secure.wrap_socket(plain, server_hostname="localhost")
-        with stream, stream.makefile("rb") as answers:
-            stream.sendall(lines)
-            return [answers.readline() for _ in range(lines.count(b"\n"))]
+        with stream:
+            stream.sendall(session.take())
+            while len(outcomes) < len(commands):
+                octets = stream.recv(65_536)
+                if not octets:
+                    raise EOFError
+                outcomes |= {request.tag: outcome for request, outcome in session.receive(octets)}
+    return [outcomes[tag] for tag in range(1, len(commands) + 1)]
 
 
 def sentences(complaints: list[str]) -> list[str]:
@@ -280,8 +294,8 @@ def test_a_gateway_says_what_listens_where_serves_and_ends_well_at_a_signal(
             assert [line.rpartition(":")[0] for line in ours[1:3]] == ["listening pipe 127.0.0.1"] * 2
             assert ours[3:] == ["ready"]
             ports = [int(line.rpartition(":")[2]) for line in ours[1:3]]
-            assert ask(ports[0], b"V1|1|PRODUCE|orders k:v\n")[0].startswith(b"V1|1|OK|partition=")
-            assert ask(ports[1], b"V1|1|OFFSET|g orders 0\n") == [b"V1|1|OK|offset=0\n"]
+            assert isinstance(told(ports[0], PRODUCE)[0], Published)
+            assert told(ports[1], COMMITTED) == [NOTHING]
             started.signal(number)
             assert started.end() == 0
             assert "Traceback" not in "".join(started.complaints)
@@ -293,20 +307,20 @@ def test_what_was_stored_before_a_signal_is_there_after_a_start(tmp_path: Path) 
     for _ in range(2):
         with child(tmp_path, *RUN, "--listen", LOOPBACK) as started:
             (port,) = started.ports()
-            answers += ask(port, b"V1|1|PRODUCE|orders k:v\n")
+            answers += told(port, PRODUCE)
             started.signal(signal.SIGTERM)
             assert started.end() == 0
-    assert [answer.split()[1:] for answer in answers] == [[b"offset=0", b"hw=0"], [b"offset=1", b"hw=1"]]
+    assert [answer.base for answer in answers if isinstance(answer, Published)] == [0, 1]
 
 
 @pytest.mark.parametrize("command", [RUN, TWISTD], ids=["run", "twistd"])
 def test_two_signals_at_once_end_a_gateway_whose_client_does_not_read(tmp_path: Path, command: tuple[str, ...]) -> None:
     with child(tmp_path, *command, "--listen", LOOPBACK, "--backend", "memory") as started:
         (port,) = started.ports()
-        ask(port, b"V1|1|PRODUCE|orders k:" + b"x" * 60_000 + b"\n")
+        told(port, produce(b"k", b"x" * 60_000))
         with socket.create_connection(("127.0.0.1", port), START_SECONDS) as client:
             for partition in range(3):
-                client.sendall(b"V1|1|CONSUME|orders %d 0\n" % partition * 1000)
+                client.sendall(wire.request("pipe", q.Fetch(ORDERS, partition, 0), 1) * 1000)
             client.recv(1)
             before = time.monotonic()
             started.signal(signal.SIGTERM, signal.SIGINT)
@@ -373,20 +387,6 @@ GUARDED = f"""
     """
 
 
-def told(port: int, *commands: q.Command) -> list[Outcome]:
-    """What a native client is answered that asks all of these at once."""
-    native = dialects.load("native")
-    session = ClientSession(native, native.terms(native.settings(), registry([])))
-    for tag, command in enumerate(commands, 1):
-        session.ask(Request(command, tag))
-    outcomes: dict[Any, Any] = {}
-    with socket.create_connection(("127.0.0.1", port), START_SECONDS) as peer:
-        peer.sendall(session.take())
-        while len(outcomes) < len(commands):
-            outcomes |= {request.tag: outcome for request, outcome in session.receive(peer.recv(65_536))}
-    return [outcomes[tag] for tag in sorted(outcomes)]
-
-
 @pytest.mark.parametrize("command", [RUN, TWISTD], ids=["run", "twistd"])
 def test_users_of_the_file_alone_get_in_where_a_login_is_required(tmp_path: Path, command: tuple[str, ...]) -> None:
     file = tmp_path / "gateway.toml"
@@ -394,11 +394,11 @@ def test_users_of_the_file_alone_get_in_where_a_login_is_required(tmp_path: Path
     with child(tmp_path, *command, "--config", str(file)) as started:
         lines = started.lines()
         (port,) = [int(line.rpartition(":")[2]) for line in lines if line.startswith("listening ")]
-        right, mine = told(port, q.Authenticate("plain", "ann", SECRET), q.DescribeSession())
+        right, mine = told(port, q.Authenticate("plain", "ann", SECRET), q.DescribeSession(), dialect="native")
         assert right == Authenticated("ann", 1)
         assert isinstance(mine, SessionDescription)
         assert (mine.listener, mine.principal) == ("front", "ann")
-        wrong, shut = told(port, q.Authenticate("plain", "ann", f"{SECRET}!"), q.DescribeSession())
+        wrong, shut = told(port, q.Authenticate("plain", "ann", f"{SECRET}!"), q.DescribeSession(), dialect="native")
         assert isinstance(wrong, CommandFailed) and wrong.fault is Fault.BAD_CREDENTIALS
         assert isinstance(shut, CommandFailed) and shut.fault is Fault.UNAUTHENTICATED
         started.signal(signal.SIGTERM)
@@ -437,7 +437,7 @@ def test_who_may_log_in_while_nobody_was_named_is_said_at_the_start(
         assert lines.count(LOG_IN) == int(said)
         assert lines[-1] == "ready"
         port = next(int(line.rpartition(":")[2]) for line in lines if line.startswith("listening toy"))
-        (outcome,) = told(port, q.Authenticate("plain", "me", "mine"))
+        (outcome,) = told(port, q.Authenticate("plain", "me", "mine"), dialect="native")
         assert outcome == Authenticated("me", 1) or (users and isinstance(outcome, CommandFailed))
 
 
@@ -487,16 +487,16 @@ def test_a_listener_with_tls_serves_who_speaks_it_and_nobody_else(tmp_path: Path
     with child(tmp_path, *RUN, "--config", str(tls_configuration(tmp_path, signed, key))) as started:
         (port,) = started.ports()
         secure = ssl.create_default_context(cafile=str(signed))
-        requests = b"V1|1|PRODUCE|orders k:v\n" + b"V1|2|OFFSET|g orders 0\n" * 3000
-        answers = ask(port, requests, secure)
-        assert answers[0].startswith(b"V1|1|OK|")
-        assert answers[1:] == [b"V1|2|OK|offset=0\n"] * 3000
-        assert not ask(port, b"V1|1|OFFSET|g orders 0\n")[0].startswith(b"V1|")
+        answers = told(port, PRODUCE, *[COMMITTED] * 3000, secure=secure)
+        assert isinstance(answers[0], Published)
+        assert answers[1:] == [NOTHING] * 3000
+        with pytest.raises((EOFError, ConnectionResetError)):
+            told(port, COMMITTED)
         old = ssl.create_default_context(cafile=str(signed))
         with pytest.deprecated_call():
             old.maximum_version = ssl.TLSVersion.TLSv1_1
         with pytest.raises(ssl.SSLError):
-            ask(port, requests, old)
+            told(port, COMMITTED, secure=old)
         started.signal(signal.SIGTERM)
         assert started.end() == 0
         assert "Traceback" not in "".join(started.complaints)
@@ -507,8 +507,9 @@ def test_a_port_serves_both_tls_and_plaintext_when_told_to(tmp_path: Path) -> No
     with child(tmp_path, *RUN, "--config", str(tls_configuration(tmp_path, signed, key, "true"))) as started:
         (port,) = started.ports()
         secure = ssl.create_default_context(cafile=str(signed))
-        assert ask(port, b"V1|1|PRODUCE|orders k:v\n", secure) == [b"V1|1|OK|partition=0 offset=0 hw=0\n"]
-        assert ask(port, b"V1|2|CONSUME|orders 0 0\n") == [b"V1|2|OK|messages=0:v hw=0\n"]
+        assert told(port, PRODUCE, secure=secure) == [Published(0, 0, 0)]
+        (records,) = told(port, q.Fetch(ORDERS, 0, 0))
+        assert isinstance(records, Records) and records.end == 1
         started.signal(signal.SIGTERM)
         assert started.end() == 0
         assert "Traceback" not in "".join(started.complaints)
@@ -575,8 +576,8 @@ def test_backends_and_dialects_of_a_directory_are_served_like_ours(tmp_path: Pat
         said = started.lines()
         assert said[0] == "storing in tiny:3, durability os"
         assert said[1].startswith("listening toy 127.0.0.1:")
-        answers = ask(int(said[1].rpartition(":")[2]), b"V1|1|PRODUCE|orders k:v\n")
-        assert answers[0].startswith(b"V1|1|OK|")
+        (answer,) = told(int(said[1].rpartition(":")[2]), PRODUCE)
+        assert isinstance(answer, Published)
 
 
 def test_what_a_plugin_refuses_ends_the_start_with_its_sentence(tmp_path: Path, plugins: Path) -> None:

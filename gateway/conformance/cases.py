@@ -20,12 +20,17 @@ A file holds tables `[[case]]`.  Their keys:
               `group` are there by themselves
     slow      it takes seconds; run with --slow only
     whole     it is not run in fragments as well
+    alone     no other case is played meanwhile: it looks at what is everybody's, such as a list of all topics, twice
     steps     what happens, one after the other
 
 A step is a table with one of these:
 
     send      a form (gateway.conformance.patterns) that the kit sends
     expect    a form that the judged end sends next, as one frame; `within` seconds, 2 by default
+    again     beside expect, behind the send that it answers: true = that is sent once more, or a form = this is sent;
+              what is said to it has to be the same to the byte, its blanks too
+    shuffled  beside expect: true: this one and those next to it are on connections of their own, and who of them gets
+              which of their forms is nobody's business
     lenient   beside expect: forms that are accepted, too, and are not canonical; beside closed: what may be said before
     silence   seconds in which the judged end sends nothing
     closed    seconds within which the judged end hangs up
@@ -59,7 +64,7 @@ from typing import Literal, TypeVar
 
 import msgspec
 
-from gateway.conformance.patterns import Form, Pattern, pattern
+from gateway.conformance.patterns import Form, Pattern, named, pattern
 from gateway.conformance.vectors import BadCase
 
 F = TypeVar("F")
@@ -89,6 +94,7 @@ class Expect(msgspec.Struct, frozen=True, tag="expect"):
     kind: str = ""
     next: bool = False
     after: float = 0.0
+    shuffled: bool = False
 
 
 class Silence(msgspec.Struct, frozen=True, tag="silence"):
@@ -141,6 +147,7 @@ class _Said(msgspec.Struct, frozen=True, kw_only=True):
     names: dict[str, str] = {}
     slow: bool = False
     whole: bool = False
+    alone: bool = False
 
 
 class Case(_Said, frozen=True, kw_only=True):
@@ -191,11 +198,12 @@ class _Row(_Said, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class _Named(msgspec.Struct, frozen=True):
-    """What may stand beside expect, of a client."""
+    """What may stand beside expect: all of a client, but for the last."""
 
     kind: str = ""
     next: bool = False
     after: float = 0.0
+    shuffled: bool = False
 
 
 class _Fragment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -243,7 +251,7 @@ def parse(dialect: str, name: str, text: str) -> list[Case]:
 
 def _fragments(dialect: str, files: Iterable[_File]) -> dict[str, list[dict[str, object]]]:
     found: dict[str, list[dict[str, object]]] = {}
-    for name, fragment in (named for file in files for named in file.fragment.items()):
+    for name, fragment in (pair for file in files for pair in file.fragment.items()):
         if name in found:
             raise BadCase(f"{dialect}: two fragments are called {name!r}")
         found[name] = fragment.steps
@@ -289,6 +297,8 @@ def _case(dialect: str, file: str, row: _Row, fragments: Mapping[str, list[dict[
         steps = tuple(_steps(row.steps, fragments))
         if row.role == "client" and not row.ask:
             raise ValueError("a client has to be made to do something: ask says what")  # noqa: TRY301
+        if row.role == "client" and any("again" in step for step in row.steps):
+            raise ValueError("a client is not asked, so not again")  # noqa: TRY301
         if row.role == "client" and any(isinstance(step, HangUp) and step.half for step in steps):
             raise ValueError("finish is for the cases of a server")  # noqa: TRY301
     except (ValueError, TypeError) as error:
@@ -297,15 +307,32 @@ def _case(dialect: str, file: str, row: _Row, fragments: Mapping[str, list[dict[
     return Case(dialect=dialect, **{**fields, "steps": steps, "names": NAMES | row.names})
 
 
-def _steps(rows: list[dict[str, object]], fragments: Mapping[str, list[dict[str, object]]]) -> Iterator[Step]:
-    for row in rows:
+def _steps(
+    rows: list[dict[str, object]], fragments: Mapping[str, list[dict[str, object]]], within: str = "again"
+) -> Iterator[Step]:
+    """within: the fragment, so that what is kept in one has a name of its own."""
+    before: Step | None = None
+    for number, row in enumerate(rows):
         if "use" in row:
             name = row["use"]
             if len(row) != 1 or not isinstance(name, str) or name not in fragments:
                 raise ValueError(f"{row}: use names a fragment, there are {', '.join(sorted(fragments))}")
-            yield from _steps(fragments[name], fragments)
+            yield from _steps(fragments[name], fragments, f"{within}_{number}")
+        elif again := row.get("again"):
+            yield from _twice(row, before, again, prefix=f"{within}_{number}_")
         else:
-            yield _step(dict(row))
+            before = _step(dict(row))
+            yield before
+
+
+def _twice(row: dict[str, object], before: Step | None, again: object, prefix: str) -> Iterator[Step]:
+    """An answer, what is asked next, and the same answer."""
+    step = _step({key: value for key, value in row.items() if key != "again"})
+    if not isinstance(step, Expect) or not isinstance(before, Send) or step.on != before.on:
+        raise ValueError(f"{row}: again stands beside an expect behind its send")  # of a file
+    lenient = tuple(named(form, f"{prefix}or_{at}_") for at, form in enumerate(step.lenient))
+    step = msgspec.structs.replace(step, form=named(step.form, prefix), lenient=lenient)
+    yield from (step, before if again is True else Send(step.on, _form(again)), step)
 
 
 def _step(row: dict[str, object]) -> Step:
@@ -313,11 +340,11 @@ def _step(row: dict[str, object]) -> Step:
     match row:
         case {"send": form, **rest} if not rest:
             return Send(on, _form(form))
-        case {"expect": form, **rest} if rest.keys() <= {"within", "lenient", "kind", "next", "after"}:
+        case {"expect": form, **rest} if rest.keys() <= {"within", "lenient", "kind", "next", "after", "shuffled"}:
             others = tuple(map(_form, _listed(rest.pop("lenient", []))))
             within = _seconds(rest.pop("within", WITHIN))
             named = msgspec.convert(rest, _Named)
-            return Expect(on, _form(form), within, others, named.kind, named.next, named.after)
+            return Expect(on, _form(form), within, others, named.kind, named.next, named.after, named.shuffled)
         case {"silence": seconds, **rest} if rest.keys() <= {"kinds"}:
             return Silence(on, _seconds(seconds), msgspec.convert(rest.get("kinds", []), tuple[str, ...]))
         case {"closed": seconds, **rest} if rest.keys() <= {"lenient"}:

@@ -23,12 +23,12 @@ from twisted.internet.interfaces import IListeningPort, IReactorProcess, IReacto
 from gateway import dialects
 from gateway.conformance.cases import Case
 from gateway.conformance.driving import DRIVERS, Driver, Introduction
+from gateway.conformance.expressions import evaluate
 from gateway.conformance.hearings import Hearing
 from gateway.conformance.hosts import Playing, Stage
 from gateway.conformance.playing import Ruling, Way
 from gateway.conformance.prompts import Asked, Driving, Guide, Prompt, calls_of, filled, said, waits_for
 from gateway.conformance.results import Result, left_out, result
-from gateway.conformance.vectors import evaluate
 from gateway.core.commands import Command, Session
 from gateway.core.faults import CommandFailed
 from gateway.core.records import registry

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
-from itertools import takewhile
 from typing import Literal
 
 import msgspec
 
 from gateway.conformance.patterns import Exactly, Known, Length, Names, Octets, Part, Sized, Span
 
-_KINDS = {"int": rb"-?[0-9]+", "word": rb"[^\s,]+", "rest": rb".*?", "name": rb"\S{1,255}?"}
+_PRINTABLE = rb"(?:[ -~]|[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3})*?"
+_KINDS = {
+    "int": rb"-?[0-9]+",
+    "word": rb"[^\s,]+",
+    "time": rb"[0-9]{4}(?:-[0-9]{2}){2}T[0-9]{2}(?::[0-9]{2}){2}(?:\.[0-9]{1,9})?(?:Z|[+-][0-9]{2}:[0-9]{2})",
+    "text": _PRINTABLE,
+    "rest": rb".*?",
+    "name": rb"\S{1,255}?",
+}
 
 
 class Unlike(msgspec.Struct, frozen=True):
@@ -31,11 +39,41 @@ def compare(parts: Sequence[Part], octets: bytes, names: Names) -> dict[str, byt
     found = _compiled(flat, names).fullmatch(octets)
     if found is None:
         return _parting(flat, octets, names)
+    unlike = _mismeasured(flat, found)
+    if unlike is not None:  # blanks side by side can be told apart in more than one way
+        found = _compiled(flat, names, _behind(parts, octets, names)).fullmatch(octets)
+        if found is None or _mismeasured(flat, found) is not None:
+            return unlike
+    return {name: value for name, value in found.groupdict().items() if not _OURS.fullmatch(name)}
+
+
+def _mismeasured(flat: Sequence[_Flat], found: re.Match[bytes]) -> Unlike | None:
     for number, (width, order, inside) in _lengths(flat, found).items():
         if int.from_bytes(found[f"length{number}"], order) != inside:
             wanted = inside.to_bytes(width, order)
             return Unlike(found.start(f"length{number}") + _common(found[f"length{number}"], wanted), wanted.hex(" "))
-    return {name: value for name, value in found.groupdict().items() if not _OURS.fullmatch(name)}
+    return None
+
+
+def _behind(parts: Sequence[Part], octets: bytes, names: Names) -> dict[int, int]:
+    """For each length of which is known where it stands: how many bytes there are behind what it is of."""
+    behind: dict[int, int] = {}
+    numbers = itertools.count(1)
+
+    def walk(some: Sequence[Part], at: int | None) -> None:
+        for part in some:
+            if isinstance(part, Sized):
+                number, begin = next(numbers), None if at is None else at + part.width
+                walk(part.parts, begin)
+                at = None if begin is None else begin + int.from_bytes(octets[at:begin], part.order)
+                if at is not None:
+                    behind[number] = max(0, len(octets) - at)
+            elif at is not None:
+                size = _size([part], names)
+                at = None if size is None else at + size
+
+    walk(parts, 0)
+    return behind
 
 
 Reader = Callable[[bytes], "dict[str, bytes] | None"]
@@ -149,19 +187,20 @@ def _flat(parts: Sequence[Part]) -> list[_Flat]:
     return flat
 
 
-def _compiled(flat: Sequence[_Flat], names: Names) -> re.Pattern[bytes]:
+def _compiled(flat: Sequence[_Flat], names: Names, behind: Mapping[int, int] | None = None) -> re.Pattern[bytes]:
+    """behind: see _behind; where it is known."""
     kept: set[str] = set()
-    return re.compile(b"".join(_expression(part, names, kept) for part in flat), re.DOTALL)
+    return re.compile(b"".join(_expression(part, names, kept, behind or {}) for part in flat), re.DOTALL)
 
 
-def _expression(part: _Flat, names: Names, kept: set[str]) -> bytes:
+def _expression(part: _Flat, names: Names, kept: set[str], behind: Mapping[int, int]) -> bytes:
     match part:
         case Exactly(octets=octets):
             return re.escape(octets)
         case _Length(number=number, width=width):
             return b"(?P<length%d>.{%d})" % (number, width)
         case _End(number=number):
-            return b"(?P<end%d>)" % number
+            return b"(?P<end%d>)" % number + (rb"(?=.{%d}\Z)" % behind[number] if number in behind else b"")
         case Octets(count=count, name="") | Length(width=count):
             return b".{%d}" % count
         case Known(name=name) | Octets(name=name) | Span(name=name):
@@ -261,7 +300,7 @@ def _said(part: _Flat) -> str:
 
 
 def _common(one: bytes, other: bytes) -> int:
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
 def _shown(octets: bytes) -> str:

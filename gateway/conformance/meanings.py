@@ -14,7 +14,7 @@ from gateway.core.commands import Command
 from gateway.core.faults import CommandFailed
 from gateway.dialects import Dialect, Refusal, Request, Terms
 
-_WORDS = {"int": b"1", "word": b"w", "rest": b"w"}
+_WORDS = {"int": b"1", "word": b"w", "time": b"w", "text": b"w", "rest": b"w"}
 """What stands for a blank, so that a form can be read as a request."""
 
 

@@ -5,20 +5,24 @@ A form, as a case file has it, is one of
     "0000000f 'CREATE' ..*4 {id:4}"    octets: hex, text in single quotes, `..` = any byte, `..*N` = any N,
                                        `{name:N}` = N bytes that are kept under a name; spaces end fields
     { text = "OK offset={n:int}\\n" }   text: `{name:int}` = a number, `{name:word}` = up to white space or a comma,
-                                       `{name:rest}` = up to what comes behind; any other brace is itself
+                                       `{name:time}` = a time of RFC 3339, `{name:text}` = printable UTF-8 up to what
+                                       comes behind, `{name:rest}` = all up to that; any other brace is itself
     { frame = "LIST" }                 the same behind its length, a u32be
     { size = "u32le", of = form }      a form behind its length: u8, u16, u32, u64 with be or le
     { length = "u16be", of = form }    such a length alone, of what stands elsewhere
     [form, form]                       one after the other
 
 `{name}` alone stands for what is known under that name: one of the case's own names, or what was kept before.  What is
-kept twice has to be the same both times.
+kept twice has to be the same both times.  Behind `{name:text=}`, and with `=` behind any other kind or count, it has to
+be the same whenever the case is played, too, but for the case's own names in it, which are new each time: a server
+chooses its words once.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -40,17 +44,19 @@ class Known(msgspec.Struct, frozen=True, tag="known"):
 
 
 class Octets(msgspec.Struct, frozen=True, tag="octets"):
-    """So many bytes.  name: under which they are kept, "" = they are nobody's business."""
+    """So many bytes.  name: under which they are kept, "" = they are nobody's business.  steady: the same each time."""
 
     count: int
     name: str = ""
+    steady: bool = False
 
 
 class Span(msgspec.Struct, frozen=True, tag="text"):
     """Text of that kind; `name` is what a case's own name may stand for, see `reading`."""
 
     name: str
-    kind: Literal["int", "word", "rest", "name"]
+    kind: Literal["int", "word", "time", "text", "rest", "name"]
+    steady: bool = False
 
 
 class Sized(msgspec.Struct, frozen=True, tag="sized"):
@@ -77,10 +83,10 @@ _SIZES = {"u8": (1, "big")} | {
 }
 _OCTET_WORDS = re.compile(
     r"""\s+ | \#[^\n]* | (?P<hex>(?:[0-9A-Fa-f]{2})+) | '(?P<text>[^']*)'
-      | \.\.(?:\*(?P<any>[0-9]+))? | \{(?P<name>[a-z]\w*)(?::(?P<count>[0-9]+))?\}""",
+      | \.\.(?:\*(?P<any>[0-9]+))? | \{(?P<name>[a-z]\w*)(?::(?P<count>[0-9]+)(?P<steady>=)?)?\}""",
     re.VERBOSE,
 )
-_BLANK = re.compile(r"\{(?P<name>[a-z]\w*)(?::(?P<kind>int|word|rest))?\}")
+_BLANK = re.compile(r"\{(?P<name>[a-z]\w*)(?::(?P<kind>int|word|time|text|rest)(?P<steady>=)?)?\}")
 
 
 # -- reading forms
@@ -120,7 +126,8 @@ def _octets(text: str) -> list[Part]:
         elif found["text"] is not None:
             parts.append(Exactly(found["text"].encode()))
         elif found["name"]:
-            parts.append(Octets(int(found["count"]), found["name"]) if found["count"] else Known(found["name"]))
+            name, count = found["name"], found["count"]
+            parts.append(Octets(int(count), name, found["steady"] is not None) if count else Known(name))
         elif word.startswith(".."):
             parts.append(Octets(int(found["any"] or 1)))
     return parts
@@ -132,7 +139,8 @@ def _text(text: str) -> list[Part]:
     for found in _BLANK.finditer(text):
         if found.start() > at:
             parts.append(Exactly(text[at : found.start()].encode()))
-        parts.append(Span(found["name"], found["kind"]) if found["kind"] else Known(found["name"]))  # type: ignore[arg-type]  # one of the three
+        name, kind, steady = found["name"], found["kind"], found["steady"] is not None
+        parts.append(Span(name, kind, steady) if kind else Known(name))  # type: ignore[arg-type]  # one of the five
         at = found.end()
     if at < len(text):
         parts.append(Exactly(text[at:].encode()))
@@ -171,3 +179,20 @@ def blanks_of(parts: Sequence[Part]) -> dict[str, Octets | Span]:
             case Octets(name=name) | Span(name=name):
                 found[name] = part
     return found
+
+
+def named(parts: Sequence[Part], prefix: str) -> Pattern:
+    """The same with a name for each blank that has none, so that what it says is kept: `prefix` and a number."""
+    numbers = itertools.count(1)
+
+    def walk(some: Sequence[Part]) -> Iterator[Part]:
+        for part in some:
+            match part:
+                case Sized(parts=inner):
+                    yield msgspec.structs.replace(part, parts=tuple(walk(inner)))
+                case Octets(name=""):
+                    yield msgspec.structs.replace(part, name=f"{prefix}{next(numbers)}")
+                case _:
+                    yield part
+
+    return tuple(walk(parts))

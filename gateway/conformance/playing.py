@@ -5,9 +5,10 @@ Whoever drives a Play does what `take` says, tells it what happens, and asks aga
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Literal, cast
 
 import msgspec
 
@@ -67,6 +68,7 @@ class Ruling(msgspec.Struct, frozen=True):
     at:     byte of the frame from which on it is another one, -1 = it is not about bytes.
     wanted: what was wanted there, for people.  got: the frame.
     ending: how the judged end's connections ended: `open`, `closed` or `reset`.
+    names:  what the names of the case stood for in the end, its own ones and what was kept.
     """
 
     verdict: Verdict
@@ -78,6 +80,11 @@ class Ruling(msgspec.Struct, frozen=True):
     got: bytes = b""
     ending: Literal["open", "closed", "reset"] = "open"
     crossings: tuple[Crossing, ...] = ()
+    names: dict[str, bytes] = {}
+
+
+def _shuffled(left: tuple[int, Step]) -> bool:
+    return isinstance(left[1], Expect) and left[1].shuffled
 
 
 class _End:
@@ -252,6 +259,8 @@ class Play:
             if end.over is not None:
                 self._fail(number, f"the connection was {end.over} instead", bytes(end.held))
             return False
+        if step.shuffled:
+            number, step = self._dealt(frame)
         wanted = self._wanted(step) if self._tagged else [(number, step)]
         for at, (_, each) in enumerate(wanted):
             said = self._fits(each, frame)
@@ -262,6 +271,19 @@ class Play:
                 return True
         self._unlike(number, step, frame)
         return False
+
+    def _dealt(self, frame: bytes) -> tuple[int, Expect]:
+        """The first of what is shuffled, with the form that its frame has; who had that gets its own one."""
+        together = list(itertools.takewhile(_shuffled, self._left))
+        first, own = cast("tuple[int, Expect]", together[0])
+        for at, (number, other) in enumerate(together):
+            assert isinstance(other, Expect), "only these are shuffled"
+            if self._fits(other, frame) is not None:
+                self._left[at] = number, msgspec.structs.replace(other, form=own.form, lenient=own.lenient)
+                own = msgspec.structs.replace(own, form=other.form, lenient=other.lenient)
+                self._left[0] = first, own
+                break
+        return first, own
 
     def _wanted(self, step: Expect) -> list[tuple[int, Expect]]:
         """What may be answered now on that connection."""
@@ -296,11 +318,13 @@ class Play:
 
     def _closed(self, number: int, step: Closed, end: _End) -> bool:
         frame = self._frame(end)
-        if frame is not None and any(
-            not isinstance(compare(form, frame, self._names), Unlike) for form in step.lenient
-        ):
-            self._lenient = "it said something before it hung up, and need not"
-            del end.held[: len(frame)]
+        for form in step.lenient:
+            said = compare(form, frame or b"", self._names)
+            if frame and not isinstance(said, Unlike):
+                self._lenient = "it said something before it hung up, and need not"
+                self._names |= said
+                del end.held[: len(frame)]
+                break
         if end.held:
             self._fail(number, f"{len(end.held)} bytes came where it should hang up", bytes(end.held))
             return False
@@ -335,7 +359,7 @@ class Play:
             ending: Literal["open", "closed", "reset"]
             ending = "reset" if "reset" in endings else "closed" if "closed" in endings else "open"
             crossings = tuple(self._crossings)
-            self.ruling = Ruling(verdict, why, self._way, step, at, wanted, got, ending, crossings)
+            self.ruling = Ruling(verdict, why, self._way, step, at, wanted, got, ending, crossings, dict(self._names))
             self._actions += [Drop(on) for on in self._ends]
 
     def _end(self, on: str) -> _End:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 import string
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, cast
 
 import msgspec
@@ -17,10 +17,11 @@ from twisted.python.failure import Failure
 
 from gateway.backends.remote.backend import RemoteBackend
 from gateway.backends.remote.ways import Way as Spoken
-from gateway.conformance.cases import LOGIN, Case, unimplemented
+from gateway.conformance.cases import LOGIN, Case, Closed, Expect, unimplemented
+from gateway.conformance.expressions import evaluate
+from gateway.conformance.patterns import Exactly, Known, Pattern, blanks_of, fill
 from gateway.conformance.playing import WAYS, Dial, Drop, Play, Ruling, Way, Write
 from gateway.conformance.results import Result, left_out, result
-from gateway.conformance.vectors import evaluate
 from gateway.core.commands import Authenticate, Session
 from gateway.core.faults import CommandFailed, Fault
 from gateway.core.records import registry
@@ -97,7 +98,14 @@ class Judge:
 
     async def judge(self, cases: Sequence[Case]) -> list[Result]:
         """What comes of them, in their order."""
-        room = DeferredSemaphore(AT_ONCE)
+        found: dict[int, Result] = {}
+        for alone, at_once in ((False, AT_ONCE), (True, 1)):
+            chosen = {at: case for at, case in enumerate(cases) if case.alone is alone}
+            found |= zip(chosen, await self._some(chosen.values(), at_once), strict=True)
+        return [found[at] for at in range(len(cases))]
+
+    async def _some(self, cases: Iterable[Case], at_once: int) -> list[Result]:
+        room = DeferredSemaphore(at_once)
         return list(await gatherResults([self._judged(case, room) for case in cases], consumeErrors=True))
 
     def _judged(self, case: Case, room: DeferredSemaphore) -> Deferred[Result]:
@@ -109,7 +117,14 @@ class Judge:
 
     async def _all_ways(self, case: Case) -> Result:
         ways = self._ways[:1] if case.whole else self._ways
-        found = result(case, [await self._played(case, way) for way in ways])
+        if len(ways) == 1 and steady_of(case):
+            ways = (ways[0], ways[0])  # what is to be the same each time needs two
+        rulings: list[Ruling] = []
+        steady: dict[str, Pattern] = {}
+        for way in ways:
+            rulings.append(await self._played(case, way, steady))
+            steady = said_always(case, rulings[-1].names) | steady
+        found = result(case, rulings)
         self._told(found)
         return found
 
@@ -122,12 +137,13 @@ class Judge:
             return left_out(case, f"it needs a listener with {lacking}; --setting says that there is one")
         return None
 
-    async def _played(self, case: Case, way: Way) -> Ruling:
+    async def _played(self, case: Case, way: Way, steady: Mapping[str, Pattern]) -> Ruling:
         names = {name: self._own(text) for name, text in case.names.items()}
         if (login := self._subject.login) is not None:
             names |= {"principal": login.principal.encode(), "secret": login.secret.encode()}
         dialect = self._subject.dialect
-        play = Play(case, names, dialect.measure_reply, tagged=dialect.tagged, way=way, foreign=self._foreign)
+        known = names | said_now(steady, names)
+        play = Play(case, known, dialect.measure_reply, tagged=dialect.tagged, way=way, foreign=self._foreign)
         try:
             await self._prepare(case, names)
         except CommandFailed as failure:
@@ -144,6 +160,28 @@ class Judge:
             reply = self._preparing.execute(command, self._session)  # type: ignore[arg-type]  # a case says commands
             if isinstance(reply, Deferred):
                 await reply
+
+
+def steady_of(case: Case) -> set[str]:
+    """The blanks in which a server has to say the same whenever the case is played."""
+    forms = [form for step in case.steps if isinstance(step, Expect | Closed) for form in step.lenient]
+    forms += [step.form for step in case.steps if isinstance(step, Expect)]
+    return {name for form in forms for name, blank in blanks_of(form).items() if blank.steady}
+
+
+def said_always(case: Case, names: Mapping[str, bytes]) -> dict[str, Pattern]:
+    """What its steady blanks say, with the case's own names as such in it.  names: what they stood for."""
+    own = {names[name]: name for name in sorted(case.names, key=lambda name: len(names[name]), reverse=True)}
+    each = re.compile(b"(%s)" % b"|".join(map(re.escape, own)))
+    return {
+        name: tuple(Known(own[part]) if part in own else Exactly(part) for part in each.split(names[name]))
+        for name in steady_of(case) & names.keys()
+    }
+
+
+def said_now(steady: Mapping[str, Pattern], names: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The same where the case's own names are these."""
+    return {name: b"".join(fill(parts, names)) for name, parts in steady.items()}
 
 
 class Playing:

@@ -8,36 +8,33 @@ A case is bytes and what they mean, written down without our codecs.  Its keys:
     then       reply frames, the same forms; absent = not compared, "" = the dialect says nothing
     command    what `when` means, an expression; a list of them where `when` has several frames
     outcome    how the command ended, an expression; a list likewise
-    refusal    instead of both: the Fault for which decode_request refuses the frame; `then` is what the peer is told
+    refusal    instead of both: the Fault for which decode_request refuses each frame; `then` is what the peer is told
     closing    with refusal: the connection ends
+    exact      our client makes just that failure of `then`: its facts as well, and its detail if the outcome has one
     roles      which halves of the dialect can do it, default both: ["server", "client"]
     tag        the peer's correlation value, compared as text
     settings   fields of the dialect's Settings
     advertise  what the node says of itself, default "localhost:9000"
 
-Hex may be broken into lines and hold `#` comments.  An expression is a Python literal or constructor call and is read
-with `ast`, never run: see `evaluate`.
+Hex may be broken into lines and hold `#` comments.  What an expression may hold: see `expressions.evaluate`.
 """
 
 from __future__ import annotations
 
-import ast
-import enum
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import resources
 from itertools import takewhile
-from typing import Literal, TypeVar
+from typing import Literal
 
 import msgspec
 
-from gateway.core import commands, faults, records, replies
+from gateway.conformance.expressions import evaluate, member
 from gateway.core.faults import CommandFailed, Fault
 from gateway.core.records import Encoding
 from gateway.dialects import Dialect, Refusal, Request, Terms
 from gateway.dialects.frames import Measure
 
-E = TypeVar("E", bound=enum.Enum)
 Role = Literal["server", "client"]
 Form = str | dict[str, str] | list[str | dict[str, str]]
 
@@ -58,6 +55,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     outcome: str | None
     refusal: Fault | None
     closing: bool
+    exact: bool
     roles: tuple[Role, ...]
     tag: str | None
     settings: dict[str, object]
@@ -95,6 +93,7 @@ class _Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     outcome: str | None = None
     refusal: str | None = None
     closing: bool = False
+    exact: bool = False
     roles: tuple[Role, ...] = ("server", "client")
     tag: int | str | None = None
     settings: dict[str, object] = {}
@@ -143,8 +142,9 @@ def _case(file: str, number: int, row: dict[str, object]) -> Case:
                 then=None if fields.then is None else _octets(fields.then),
                 command=fields.command,
                 outcome=fields.outcome,
-                refusal=None if fields.refusal is None else _member(Fault, fields.refusal),
+                refusal=None if fields.refusal is None else member(Fault, fields.refusal),
                 closing=fields.closing,
+                exact=fields.exact,
                 roles=fields.roles,
                 tag=None if fields.tag is None else str(fields.tag),
                 settings=fields.settings,
@@ -183,87 +183,6 @@ def _octets(form: Form) -> bytes:
             body = text.encode()
             return len(body).to_bytes(4, "big") + body
     raise ValueError(f"bytes are hex, {{ text = }} or {{ frame = }}, not {form}")
-
-
-# -- expressions
-
-
-class _Placed(ValueError):
-    """What is wrong with an expression, the column named."""
-
-
-def evaluate(text: str, encodings: Mapping[str, Encoding]) -> object:
-    """The value that an expression stands for.
-
-    It may hold literals, tuples, lists, dicts, negative numbers, members of the enumerations of core (`Fault.BUSY`),
-    calls of the Structs of core.commands, replies and records, of CommandFailed and of `canonical`, `hex("00 ff")` for
-    bytes and `encoding("msgpack.v1")` for one of `encodings`.  Raises ValueError, naming the column (from 1), for
-    anything else.
-    """
-    try:
-        return _value(ast.parse(text.replace("\n", " ").strip(), mode="eval").body, encodings)
-    except SyntaxError as error:
-        raise ValueError(f"column {error.offset}: {error.msg}") from error
-
-
-def _value(node: ast.expr, encodings: Mapping[str, Encoding]) -> object:
-    try:
-        return _read(node, encodings)
-    except _Placed:
-        raise
-    except (TypeError, ValueError) as error:
-        raise _Placed(f"column {node.col_offset + 1}: {error}") from error
-
-
-def _read(node: ast.expr, encodings: Mapping[str, Encoding]) -> object:
-    match node:
-        case ast.Constant(value=None | bool() | int() | float() | str() | bytes() as value):
-            return value
-        case ast.Tuple(elts=elements):
-            return tuple(_value(element, encodings) for element in elements)
-        case ast.List(elts=elements):
-            return [_value(element, encodings) for element in elements]
-        case ast.Dict(keys=keys, values=values) if None not in keys:
-            pairs = zip(keys, values, strict=True)
-            return {_value(key, encodings): _value(value, encodings) for key, value in pairs if key}
-        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
-            return -number
-        case ast.Attribute(value=ast.Name(id=name), attr=member) if name in _ENUMS:
-            return _member(_ENUMS[name], member)
-        case ast.Call(func=ast.Name(id=name), args=args, keywords=keywords):
-            named = {keyword.arg: _value(keyword.value, encodings) for keyword in keywords if keyword.arg}
-            if len(named) == len(keywords):
-                return _made(name, [_value(arg, encodings) for arg in args], named, encodings)
-    raise ValueError(f"{ast.unparse(node)} is not allowed here")
-
-
-def _made(name: str, args: list[object], named: dict[str, object], encodings: Mapping[str, Encoding]) -> object:
-    match name, args:
-        case "hex", [str(text)] if not named:
-            return bytes.fromhex(text)
-        case "encoding", [str(text)] if not named:
-            if text not in encodings:
-                raise ValueError(f"there is no record encoding {text!r}, only {', '.join(sorted(encodings))}")
-            return encodings[text]
-    if name not in _CALLS:
-        raise ValueError(f"{name}() is not known here")
-    made: object = _CALLS[name](*args, **named)
-    return made
-
-
-def _member(members: type[E], name: str) -> E:
-    if name not in members.__members__:
-        raise ValueError(f"there is no {members.__name__}.{name}")
-    return members[name]
-
-
-_NAMED = [item for module in (commands, replies, records, faults) for item in vars(module).items()]
-_ENUMS = {name: value for name, value in _NAMED if isinstance(value, type) and issubclass(value, enum.Enum)}
-_CALLS = {
-    name: value
-    for name, value in _NAMED
-    if name == "canonical" or (isinstance(value, type) and issubclass(value, msgspec.Struct | CommandFailed))
-}
 
 
 # -- judging
@@ -307,18 +226,20 @@ def _found(dialect: Dialect, case: Case, encodings: Mapping[str, Encoding], term
 
 
 def _refused(dialect: Dialect, case: Case, asked: Sequence[Request | Refusal], terms: Terms) -> Iterator[str]:
-    if len(asked) != 1 or not isinstance(asked[0], Refusal):
+    refusals = [each for each in asked if isinstance(each, Refusal)]
+    if not asked or len(refusals) < len(asked):
         yield f"not refused: {asked}"
         return
-    refusal = asked[0]
-    if refusal.failure.fault is not case.refusal:
-        yield f"refused with {refusal.failure}"
-    if refusal.closing is not case.closing:
-        yield f"closing is {refusal.closing}"
-    if case.tag is not None and str(refusal.tag) != case.tag:
-        yield f"tag is {refusal.tag!r}"
+    for number, refusal in enumerate(refusals, 1):
+        if refusal.failure.fault is not case.refusal:
+            yield f"frame {number} is refused with {refusal.failure}"
+        if refusal.closing is not case.closing:
+            yield f"closing is {refusal.closing}"
+        if case.tag is not None and str(refusal.tag) != case.tag:
+            yield f"tag is {refusal.tag!r}"
     if case.then is not None:
-        yield from _different("then", dialect.encode_reply(refusal, refusal.failure, terms), case.then)
+        told = b"".join(dialect.encode_reply(refusal, refusal.failure, terms) for refusal in refusals)
+        yield from _different("then", told, case.then)
 
 
 def _served(
@@ -355,7 +276,7 @@ def _asked(
         yield f"{len(requests)} requests, {len(frames)} reply frames, {len(outcomes)} outcomes"
         return
     for request, frame, outcome in zip(requests, frames, outcomes, strict=True):
-        yield from _unlike(dialect, _decoded(dialect, request, frame, terms), outcome)
+        yield from _unlike(dialect, case, _decoded(dialect, request, frame, terms), outcome)
 
 
 def _decoded(dialect: Dialect, request: Request, frame: bytes, terms: Terms) -> object:
@@ -365,12 +286,18 @@ def _decoded(dialect: Dialect, request: Request, frame: bytes, terms: Terms) -> 
         return failure
 
 
-def _unlike(dialect: Dialect, got: object, wanted: object) -> Iterator[str]:
+def _unlike(dialect: Dialect, case: Case, got: object, wanted: object) -> Iterator[str]:
     if isinstance(got, CommandFailed) and isinstance(wanted, CommandFailed):
         if dialect.faults[got.fault] != dialect.faults[wanted.fault]:
             yield f"then says {got}, not {wanted}"
+        elif case.exact:
+            yield from _unequal("failure", [_all_of(got, wanted)], [_all_of(wanted, wanted)])
     else:
         yield from _unequal("outcome", [got], [wanted])
+
+
+def _all_of(failure: CommandFailed, wanted: CommandFailed) -> tuple[object, ...]:
+    return failure.fault, dict(failure.facts), failure.detail if wanted.detail else ""
 
 
 def _frames(case: Case, key: str, measure: Measure, octets: bytes) -> list[bytes]:

@@ -9,6 +9,7 @@ import re
 import pytest
 from twisted.internet.task import Clock
 
+import wire
 from admin.seats import Office, Seat, bare, plain, terminal, text
 from gateway import dialects
 from gateway.admin.frames import said
@@ -23,7 +24,7 @@ from net.peers import Client
 
 ORDERS = q.Topic("default", "orders")
 USERS = q.Topic("default", "users")
-CANARY = "s3cr3t-c4n4ry"
+CANARY = wire.CANARY
 
 
 @pytest.fixture
@@ -210,10 +211,7 @@ def logins(dialect: str) -> list[bytes]:
         with contextlib.suppress(CommandFailed):  # it has no words for it
             frames.append(spoken.encode_request(Request(command, 1), terms))
     damaged = [frame[:at] + bytes([frame[at] ^ 0x55]) + frame[at + 1 :] for frame in frames for at in range(len(frame))]
-    lines = (
-        [f"V1|1|{verb}|ann {CANARY}\n".encode() for verb in ("AUTH", "LOGIN", "PRODUCE")] if dialect == "pipe" else []
-    )
-    return frames + [one for one in damaged if CANARY.encode() in one] + lines
+    return frames + [one for one in damaged if CANARY.encode() in one] + wire.secrets(dialect)
 
 
 @pytest.mark.parametrize("dialect", dialects.names())

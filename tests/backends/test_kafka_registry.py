@@ -19,7 +19,7 @@ class Gateway:
         self.log = log
         self.claims = Claims()
         self.read = 0
-        self._nonces = (bytes([number]) + at.to_bytes(15) for at in range(1000))
+        self._nonces = (b"%02d-%013d" % (number, at) for at in range(1000))
 
     def catch_up(self) -> None:
         for key, value in self.log[self.read :]:

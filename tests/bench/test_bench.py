@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+import wire
 from capture.recording import Recorded
 from gateway.bench import BenchFailed, children, disk, frames, measuring
 from gateway.bench.children import Server, serving, stop
@@ -26,6 +27,7 @@ from gateway.core import replies as r
 from gateway.core.faults import CommandFailed, Fault
 from gateway.dialects import load
 from gateway.dialects.dialect import Request
+from net.peers import produce
 
 HEARS_NOTHING = """
 import signal, sys, time
@@ -61,7 +63,7 @@ def test_one_at_a_time_is_measured_with_load_and_server_on_cores_of_their_own(tm
 def test_two_generators_share_the_connections(tmp_path: Path) -> None:
     with serving(children.echo(), tmp_path) as server:
         ring = [frames.framed(b"%d" % number) for number in range(10)]
-        job = Job(server.ports()["echo"], [ring] * 5, Marked(b"\0\0\0\1"), depth=4, warmup=0.05, seconds=0.1)
+        job = Job(server.ports()["echo"], [ring] * 5, Marked(ring[0][:4]), depth=4, warmup=0.05, seconds=0.1)
         first, second = children.generate(job, generators=2)
     assert first.replies and second.replies
     assert min(first.total, second.total) >= 8  # at least one window on each connection
@@ -183,11 +185,10 @@ def said_to_iggy(frame: bytes, generation: str) -> q.Command:
 
 
 def test_iggy_clients_log_in_as_the_real_ones_do() -> None:
-    recorded = "1c000000260000000469676779046967677906000000302e31302e3000000000"
-    assert frames.iggy_login(frames.IGGY_G2C).hex() == recorded
-    recorded = "1d000000260000000469676779046967677907000000302e362e32303200000000"
-    assert frames.iggy_login(frames.IGGY_G1B).hex() == recorded
-    assert frames.iggy_ping().hex() == "0400000001000000"
+    logs_in = "a client logs in and says that it is"
+    assert frames.iggy_login(frames.IGGY_G2C) == wire.said("iggy", f"{logs_in} 0.10.0: apache-iggy 0.8.0")
+    assert frames.iggy_login(frames.IGGY_G1B) == wire.said("iggy", f"{logs_in} 0.6.202: iggy-py 0.4.0")
+    assert frames.iggy_ping() == wire.steps("iggy", "IGY-C1.1")[0]
 
 
 @pytest.mark.parametrize(
@@ -221,11 +222,10 @@ def said_to(dialect: str, frame: bytes) -> Request:
 
 
 def test_mlog_requests_are_written_as_go_writes_them() -> None:
-    fetch = '{"Topic":"bench","Id":"bench","Offset":7,"ReplicaNodeID":""}'
-    assert frames.mlog_fetch("bench", 7) == b"\0\6\0\0\0" + bytes([len(fetch)]) + fetch.encode()
-    batch = frames.mlog_produce_batch("t", 2)
-    assert batch[:6] == b"\0\4" + (len(batch) - 6).to_bytes(4, "big")
-    assert re.fullmatch(rb'\{"Topic":"t","Values":\["[\w+/]{134}==","[\w+/]{134}=="\],"Acks":1\}', batch[6:])
+    """As our own client does, whose bytes the vectors hold to theirs."""
+    for frame in (frames.mlog_fetch("bench", 7), frames.mlog_produce("t"), frames.mlog_produce_batch("t", 2)):
+        request = said_to("mlog", frame)
+        assert wire.request("mlog", request.command, request.tag, request.context) == frame
 
 
 def test_mlog_produces_are_batches_the_dialect_reads_whole() -> None:
@@ -311,7 +311,7 @@ def test_what_was_answered_and_is_not_captured_is_a_failure(tmp_path: Path) -> N
     node = Recorded(tmp_path, "pipe")
     peer = node.connect()
     for number in range(100):
-        peer.send(b"V1|%d|PRODUCE|orders k:v\n" % number)
+        peer.send(wire.request("pipe", produce(b"k", b"v"), number))
     node.capture.close()
     measuring._check_captured(node.directory, 100)
     with pytest.raises(BenchFailed, match="of 106 requests 100 were captured"):

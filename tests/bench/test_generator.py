@@ -89,8 +89,8 @@ def test_an_error_answer_ends_in_a_failure_that_quotes_it(monkeypatch: pytest.Mo
         load = Generator(Job(port, [[b"ask\n"]], Sized(4, b"good"), depth=1, warmup=0.01, seconds=0.01))
         peer, _ = server.accept()
         with peer, load:
-            peer.sendall(b"ERROR: no such topic")
-            with pytest.raises(BenchFailed, match="ERROR: no such topic"):
+            peer.sendall(b"there is no such topic")
+            with pytest.raises(BenchFailed, match="there is no such topic"):
                 load.run()
 
 

@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
+import wire
 from capture.recording import Recorded
 from gateway.capture.commands import main
 from gateway.capture.rows import captures
 from gateway.capture.words import plain, words
 from gateway.core import commands as q
 from gateway.core.records import Record, canonical
+from net.peers import ORDERS, produce
 
 
 def show(capsys: pytest.CaptureFixture[str], *arguments: object) -> list[str]:
@@ -24,9 +26,9 @@ def show(capsys: pytest.CaptureFixture[str], *arguments: object) -> list[str]:
 def captured(tmp_path: Path) -> Path:
     node = Recorded(tmp_path, "pipe")
     one, two = node.connect(), node.connect()
-    one.send(b"V1|1|PRODUCE|orders k:v\n")
+    one.send(wire.request("pipe", produce(b"k", b"v"), 1))
     one.read()
-    two.send(b"V1|1|CONSUME|orders 0 0\nnonsense \x1b[31m\xc2\x9b\n")
+    two.send(wire.request("pipe", q.Fetch(ORDERS, 0, 0, create=3), 1) + "nonsense \x1b[31m\x9b\n".encode())
     two.read()
     node.capture.close()
     return node.directory

@@ -8,6 +8,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 from twisted.logger import globalLogPublisher
 
+import wire
 from capture.recording import Recorded, at_once, unpacked
 from gateway import dialects
 from gateway.admin.metrics import Metrics
@@ -24,9 +25,7 @@ from gateway.dialects import Refusal, Request
 from gateway.dialects.frames import FrameBuffer
 from gateway.dialects.grid.session import GridSession
 from gateway.dialects.native.session import hello
-from net.peers import Client
-
-ORDERS = q.Topic("default", "orders")
+from net.peers import ORDERS, Client, produce
 
 ASKED: dict[str, list[q.Command]] = {
     "cursus": [q.CreateTopic(ORDERS, 2, if_exists=q.IfExists.GROW), q.DescribeTopic(ORDERS)],
@@ -35,6 +34,11 @@ ASKED: dict[str, list[q.Command]] = {
     "mlog": [q.CreateTopic(ORDERS, 1), q.Fetch(ORDERS, 0, 0)],
     "native": [q.CreateTopic(ORDERS, 1), q.DescribeTopic(ORDERS)],
 }
+
+
+def line(number: int, value: bytes) -> bytes:
+    """A record that a V1 client sends."""
+    return wire.request("pipe", produce(b"k", value), number)
 
 
 def talk(row: Row) -> tuple[str, str, str]:
@@ -147,12 +151,12 @@ def test_the_answer_to_a_native_hello_is_seen(tmp_path: Path) -> None:
 def test_the_end_of_a_connection_comes_before_what_others_do_then(tmp_path: Path) -> None:
     node = Recorded(tmp_path, "pipe")
     first, second = node.connect(), node.connect()
-    first.send(b"V1|1|PRODUCE|orders k:one\n")
+    first.send(line(1, b"one"))
     first.lose()
-    second.send(b"V1|1|PRODUCE|orders k:two\n")
+    second.send(line(1, b"two"))
     third = node.connect()
     second.lose()
-    third.send(b"V1|1|PRODUCE|orders k:three\n")
+    third.send(line(1, b"three"))
     rows = [(row.direction, row.connection) for row in node.rows()]
     assert rows == [
         ("open", 1),
@@ -172,12 +176,12 @@ def test_the_end_of_a_connection_comes_before_what_others_do_then(tmp_path: Path
 def test_a_capture_may_begin_among_connections_that_are_there(tmp_path: Path) -> None:
     node = Recorded(tmp_path, "pipe")
     peers = [node.connect() for _ in range(3)]
-    peers[0].send(b"V1|1|PRODUCE|orders k:one\n")
+    peers[0].send(line(1, b"one"))
     node.capture.close()
-    peers[0].send(b"V1|2|PRODUCE|orders k:two\n")
+    peers[0].send(line(2, b"two"))
     plan = CapturePlan(str(tmp_path / "second"))
     second = open_capture(plan, node.port, [node.listening], run=at_once)
-    peers[0].send(b"V1|3|PRODUCE|orders k:three\n")
+    peers[0].send(line(3, b"three"))
     peers[0].lose()
     second.close()
     rows = [row for file in captures([tmp_path / "second"]) for row in file]
@@ -187,7 +191,7 @@ def test_a_capture_may_begin_among_connections_that_are_there(tmp_path: Path) ->
 
 def test_within_a_second_what_was_captured_is_in_a_file(tmp_path: Path) -> None:
     node = Recorded(tmp_path, "pipe")
-    node.connect().send(b"V1|1|PRODUCE|orders k:one\n")
+    node.connect().send(line(1, b"one"))
     assert not node.files()
     node.clock.advance(1)
     node.capture.journal.finish()
@@ -218,10 +222,10 @@ def test_with_faults_alone_only_the_last_frames_of_who_broke_the_protocol_are_ke
     node = Recorded(tmp_path, "pipe", {"keep": "faults", "ring_bytes": 4096})
     good, bad = node.connect(), node.connect()
     for number in range(100):
-        good.send(b"V1|%d|PRODUCE|orders k:good\n" % number)
-        bad.send(b"V1|%d|PRODUCE|orders k:bad\n" % number)
+        good.send(line(number, b"good"))
+        bad.send(line(number, b"bad"))
     bad.send(b"nonsense\n")
-    good.send(b"V1|1|PRODUCE|orders k:good\n")
+    good.send(line(1, b"good"))
     node.capture.close()
     (path,) = node.files()
     assert path.name.startswith("fault-")
@@ -244,7 +248,7 @@ def test_there_is_at_most_one_file_a_minute(tmp_path: Path) -> None:
 def test_a_frame_that_has_no_room_in_its_ring_is_cut(tmp_path: Path) -> None:
     node = Recorded(tmp_path, "pipe", {"keep": "faults", "ring_bytes": 4096})
     peer = node.connect()
-    peer.send(b"V1|1|PRODUCE|orders k:" + b"x" * 20_000 + b"\n")
+    peer.send(line(1, b"x" * 20_000))
     peer.send(b"nonsense\n")
     node.capture.close()
     (path,) = node.files()
@@ -256,7 +260,7 @@ def test_rings_of_many_connections_stay_within_the_bound(tmp_path: Path) -> None
     for _ in range(20):
         peer = node.connect()
         for number in range(100):
-            peer.send(b"V1|%d|PRODUCE|orders k:good\n" % number)
+            peer.send(line(number, b"good"))
     rings = node.capture._rings._rings.values()
     assert sum(ring.size for ring in rings) > 1 << 16
     node.clock.advance(1)

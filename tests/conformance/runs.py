@@ -15,8 +15,9 @@ BEGAN = 1_790_000_000_000_000
 
 
 def cases(dialect: str, role: Role = "server", count: int = 40) -> list[Case]:
-    """One request and its answer each."""
-    plain = [vector for vector in vectors.load(dialect) if vector.then and not vector.settings and vector.command]
+    """One request and the answer that a server gives to it each."""
+    served = [vector for vector in vectors.load(dialect) if "server" in vector.roles and vector.command]
+    plain = [vector for vector in served if vector.then and not vector.settings and not vector.command.startswith("[")]
     return [
         Case(
             id=f"{dialect[:3].upper()}-1.{number}",

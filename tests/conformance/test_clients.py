@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from twisted.internet.defer import Deferred
 
+import wire
 from conformance.small_clients import (
     Client,
     Clipped,
@@ -31,6 +32,7 @@ from gateway.conformance.clients import AT_ONCE, LOOPBACK, ClientJudge, Kind, ju
 from gateway.conformance.playing import Way
 from gateway.conformance.prompts import Asked
 from gateway.conformance.results import Result
+from gateway.core import commands as q
 from gateway.dialects import load as dialect_of
 from system.loops import Loop
 
@@ -151,4 +153,5 @@ def test_a_person_is_told_what_to_do_and_what_is_waited_for(loop: Loop) -> None:
     assert [each.verdict for each in found] == ["PASS", "PASS"]
     topic = str(asked[0].calls[0]["topic"])  # type: ignore[index]
     assert asked[0].ask == f"Make a producer of the topic {topic}, which is to have two partitions."
-    assert bytes.fromhex(asked[0].waits).endswith(f"CREATE topic={topic} partitions=2".encode())
+    created = wire.request("cursus", q.CreateTopic(q.Topic("default", topic), 2, if_exists=q.IfExists.GROW))
+    assert bytes.fromhex(asked[0].waits) == created

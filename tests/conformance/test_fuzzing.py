@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import wire
 from conformance.broken import CLOSE, Broken, Damage
 from conformance.judged import subject
 from conformance.met import judged
@@ -24,7 +25,10 @@ from gateway.conformance.grammars import Grammar, filled
 from gateway.conformance.promoting import promote
 from gateway.conformance.servers import Subject
 from gateway.conformance.trials import Failure, Trial
-from gateway.dialects import load
+from gateway.core import commands as q
+from gateway.core.replies import CommittedOffsets
+from gateway.dialects import Request, load
+from gateway.dialects.cursus.batch import MAGIC
 from system.loops import Loop
 from system.processes import GatewayProcess
 
@@ -73,34 +77,44 @@ def test_an_older_generation_of_iggy_is_fuzzed_in_its_own_grammar(tmp_path: Path
 # -- servers that are broken
 
 
+REFUSED = wire.told("pipe", "a blank line is a request of too few parts")
+BLANK, BAD = REFUSED[: REFUSED.index(b"|BAD")], REFUSED[REFUSED.index(b"BAD") : REFUSED.rindex(b"|")]
+"""How a refusal begins whose request said nothing of itself; and the code of every refusal."""
+
+
 def swallows(frame: bytes) -> bytes:
     """It says nothing when it has to refuse."""
-    return b"" if frame.startswith(b"V1|0|ERR") else frame
+    return b"" if frame.startswith(BLANK) else frame
 
 
 def agrees(frame: bytes) -> bytes:
     """It takes everything for a request."""
-    return frame.partition(b"|ERR|")[0] + b"|OK|offset=0\n" if b"|ERR|BAD_REQUEST|" in frame else frame
+    if BAD not in frame:
+        return frame
+    asked = Request(q.FetchOffsets(q.Topic("default", "orders"), q.Group("g"), (0,)), frame.split(b"|")[1].decode())
+    return wire.reply("pipe", asked, CommittedOffsets({}))
 
 
 def hangs_up(frame: bytes) -> bytes:
-    return CLOSE if frame.startswith(b"V1|0|ERR") else frame
+    return CLOSE if frame.startswith(BLANK) else frame
 
 
 def repeats(frame: bytes) -> bytes:
-    return frame * 2 if b"BAD_REQUEST" in frame else frame
+    return frame * 2 if BAD in frame else frame
 
 
 def mumbles(frame: bytes) -> bytes:
-    return b"what?\n" if b"BAD_REQUEST" in frame else frame
+    return b"what?\n" if BAD in frame else frame
 
 
 def agrees_in_iggy(frame: bytes) -> bytes:
-    return bytes(8) if frame.startswith(b"\x03\0\0\0") else frame
+    return bytes(8) if frame == wire.told("iggy", "a code that nobody knows is error 3") else frame
 
 
 def agrees_in_the_grid(frame: bytes) -> bytes:
-    return b"\xdc\x80" + frame[2:6] + bytes(9) + frame[15:16] if frame[1] == 0x81 else frame
+    fine = wire.told("grid", "a value is put")
+    refused = wire.told("grid", "an unknown opcode leaves the connection")
+    return fine[:2] + frame[2:6] + fine[6:15] + frame[15:16] if frame[1] == refused[1] else frame
 
 
 BROKEN: list[tuple[str, Callable[[bytes], bytes], str]] = [
@@ -236,10 +250,10 @@ def test_fields_make_up_their_frame_and_are_more_than_words(dialect: str) -> Non
 
 def test_the_fields_of_a_batch_are_those_of_its_specification() -> None:
     grammar = plain("cursus")
-    batch = next(frame for frame in grammar.seeds if frame[4:6] == b"\xba\x7c")
+    batch = next(frame for frame in grammar.seeds if frame[4:6] == MAGIC)
     fields = cut(batch, lambda octets: grammar.parse(octets, grammar.terms()))
     length, magic, size, topic = fields[:4]
-    assert (int.from_bytes(length, "big"), magic) == (len(batch) - 4, b"\xba\x7c")
+    assert (int.from_bytes(length, "big"), magic) == (len(batch) - 4, MAGIC)
     assert int.from_bytes(size, "big") == len(topic)
     assert len(fields) > 15
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import wire
 from gateway import dialects
 from gateway.conformance.judging import Judgment, case_id, exercised, judge, shape
 from gateway.conformance.vectors import load
@@ -11,8 +12,12 @@ from gateway.core import commands as q
 from gateway.core.faults import CommandFailed, Fault
 from gateway.core.records import Record, canonical, registry
 from gateway.dialects import Refusal, Request
+from net.peers import produce
 
 ENCODINGS = registry(encoding for name in dialects.names() for encoding in dialects.load(name).encodings)
+
+
+SAID = wire.request("pipe", produce(b"k", b"v"), 7)
 
 
 def judged(name: str, frame: bytes) -> Judgment:
@@ -22,25 +27,22 @@ def judged(name: str, frame: bytes) -> Judgment:
 
 
 def test_what_our_own_client_says_passes() -> None:
-    assert judged("pipe", b"V1|7|PRODUCE|orders k:v\n") == Judgment(
-        "PASS", "Publish(to=ByKey, msgpack.v1, one record, acks=LEADER)"
-    )
+    assert judged("pipe", SAID) == Judgment("PASS", "Publish(to=ByKey, msgpack.v1, one record, acks=LEADER)")
 
 
 def test_the_same_in_other_bytes_is_lenient_and_the_first_of_them_is_named() -> None:
-    said = judged("pipe", b"V1|7|PRODUCE|orders  k:v\n")
+    said = judged("pipe", SAID.replace(b" ", b"  "))
     assert (said.verdict, said.shape) == ("LENIENT", "Publish(to=ByKey, msgpack.v1, one record, acks=LEADER)")
     assert said.why == "from byte 20 on our own client says 6b 3a 76 0a, not 20 6b 3a 76 0a"
 
 
 def test_what_is_no_request_fails() -> None:
-    said = judged("pipe", b"V1|7|CONSUME|orders x 0\n")
+    said = judged("pipe", wire.said("pipe", "a partition that is no number is refused"))
     assert said.verdict == "FAIL" and said.shape.startswith("refused MALFORMED") and said.why.startswith("MALFORMED: ")
 
 
 def test_what_nobody_serves_is_for_information() -> None:
-    frame = bytes.fromhex("04000000 1f000000")  # GET_USER of Iggy
-    said = judged("iggy", frame)
+    said = judged("iggy", wire.said("iggy", "users are known and not served: error 5"))
     assert (said.verdict, said.shape) == ("INFO", "refused UNSUPPORTED: GET_USER")
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.conformance.comparing import Unlike, compare
-from gateway.conformance.patterns import Form, fill, pattern
+from gateway.conformance.patterns import Form, fill, named, pattern
 
 NAMES = {"topic": b"t-abc"}
 REPLY: Form = [{"frame": "OK topic={topic} n={n:int} m={m:word} end"}, "0102 {id:4} ..*2"]
@@ -98,3 +98,32 @@ def test_what_is_no_form_is_said_in_a_sentence(form: Form, sentence: str) -> Non
 def test_a_blank_that_nothing_is_known_of_cannot_be_sent() -> None:
     with pytest.raises(ValueError, match=r"nothing is known of \{id\}"):
         fill(pattern("{id:4}"), {})
+
+
+@pytest.mark.parametrize(
+    ("kind", "legal", "illegal"),
+    [
+        ("text", ["", "a b, ä €"], [b"a\nb", b"\xff", b"\xc3"]),
+        ("time", ["2026-11-20T19:10:48Z", "2026-11-20T19:10:48.244653+01:00"], [b"2026-11-20 19:10:48Z", b"", b"now"]),
+    ],
+)
+def test_kinds_of_text_take_what_they_say(kind: str, legal: list[str], illegal: list[bytes]) -> None:
+    form = pattern({"text": f"<{{said:{kind}=}}>"})
+    for text in legal:
+        assert compare(form, f"<{text}>".encode(), {}) == {"said": text.encode()}
+    for octets in illegal:
+        assert isinstance(compare(form, b"<" + octets + b">", {}), Unlike)
+
+
+def test_blanks_side_by_side_are_told_apart_by_their_lengths() -> None:
+    texts: Form = [{"size": "u32le", "of": {"text": f"{{{name}:text}}"}} for name in ("one", "two", "three")]
+    octets = b"".join(len(text).to_bytes(4, "little") + text for text in (b"vm", b"", b"Debian GNU/Linux"))
+    said = {"one": b"vm", "two": b"", "three": b"Debian GNU/Linux", "behind": b"\1\0\0\0x"}
+    assert compare(pattern([texts, {"text": "{behind:rest}"}]), octets + b"\1\0\0\0x", {}) == said
+    longer = b"\3" + octets[1:]
+    assert isinstance(compare(pattern(texts), longer, {}), Unlike)
+
+
+def test_what_has_no_name_can_get_one() -> None:
+    form = named(pattern(["..*2 {id:4=}", {"size": "u8", "of": ".."}]), "some")
+    assert compare(form, b"abwxyz\1c", {}) == {"some1": b"ab", "id": b"wxyz", "some2": b"c"}

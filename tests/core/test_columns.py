@@ -13,8 +13,7 @@ from gateway.core.records import MAX_RECORDS
 
 
 def number_by_number(first: int, count: int) -> list[bytes]:
-    whole = struct.pack(f">{count}Q", *range(first, first + count))
-    return [whole[index::8] for index in range(8)]
+    return [bytes(number >> shift & 0xFF for number in range(first, first + count)) for shift in range(56, -8, -8)]
 
 
 @given(st.one_of(*(st.integers(0, (1 << bits) - 5000) for bits in (16, 24, 32, 63, 64))), st.integers(1, 5000))

@@ -99,9 +99,9 @@ def test_being_stored_changes_nothing_in_the_body() -> None:
         b"\xc1",
         b"\x91\xc0",
         b"\x91\x91\x01",
-        b"\x91\x92\xc0\xa1x",
+        msgpack.packb([[None, "x"]]),
         b"\x91" * 100_000,
-        b"\xdd\x00\x00\x00\x02\x90",
+        msgpack.packb([[]] * (MAX_RECORDS - 1))[:-1],
         msgpack.packb([[None, b"", [[b"k", b"v", 99]]]]),
         msgpack.packb([[None, b"", [], 0, 0, b"short"]]),
         msgpack.packb([[None, b"", [], 0, 0, b"x" * 17]]),
@@ -142,9 +142,9 @@ def test_the_numbering_of_header_kinds_is_iggys() -> None:
 
 
 def test_a_batch_has_a_bound() -> None:
-    assert CANONICAL.walk(b"\xdd" + MAX_RECORDS.to_bytes(4, "big") + b"\x90" * MAX_RECORDS) == MAX_RECORDS
-    assert refused(b"\xdd" + (MAX_RECORDS + 1).to_bytes(4, "big") + b"\x90" * (MAX_RECORDS + 1)) is Fault.TOO_LARGE
-    assert refused(b"\xdd\xff\xff\xff\xff") is Fault.TOO_LARGE
+    assert CANONICAL.walk(msgpack.packb([[]] * MAX_RECORDS)) == MAX_RECORDS
+    assert refused(msgpack.packb([[]] * (MAX_RECORDS + 1))) is Fault.TOO_LARGE
+    assert refused(msgpack.Packer().pack_array_header((1 << 32) - 1)) is Fault.TOO_LARGE
 
 
 # -- runs

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tracemalloc
 
 import hypothesis.strategies as st
+import msgpack
 import pytest
 from hypothesis import given
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -173,7 +174,7 @@ def test_what_was_replaced_does_not_expire_in_place_of_what_replaced_it() -> Non
 def test_a_batch_that_cannot_be_read_leaves_a_table_as_it_was() -> None:
     made = table((0, batch(Record(b"a", b"1"))))
     with pytest.raises(CommandFailed):
-        made.add(0, RecordBatch(CANONICAL, b"\x92\x92\xc4\x01b\xc4\x011\xff", 2, 1, START))
+        made.add(0, RecordBatch(CANONICAL, msgpack.packb([[b"b", b"1"], -1]), 2, 1, START))
     assert shown(made) == {b"a": b"1"}
 
 

@@ -1,5 +1,5 @@
 """Requests that are meant to hurt, in every dialect: lengths, depths, counts, texts and bodies that are not what they
-seem.  All are put together by hand, from the protocol pages.
+seem.  Each is a whole request, of our client or of a specification, in which one thing is another.
 
 Each is to be refused.  Where its frame ends is known of all of them but those that `end` the connection.
 """
@@ -7,13 +7,23 @@ Each is to be refused.  Where its frame ends is known of all of them but those t
 from __future__ import annotations
 
 import json
-import struct
+import re
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import google_crc32c
+from construct import BytesInteger, Container, GreedyBytes, Int8ub, Int16ub, Int32ub, Int64ub, Prefixed
 
+import wire
+from dialects.grid_frames import changed, frame, i32, i64, place
 from gateway import compression
+from gateway.core import commands as q
+from gateway.core.records import CANONICAL, Header, Record, RecordBatch, canonical
+from gateway.dialects.grid import numbers as grid_numbers
+from gateway.dialects.grid.terms import HEAD, Hello
+from gateway.dialects.iggy import spec as iggy_spec
+from gateway.dialects.mlog import spec as mlog_spec
+from gateway.dialects.native import spec as native_spec
 
 KIB, MIB = 1 << 10, 1 << 20
 HUGE = (1 << 31) - 1, 1 << 31, (1 << 32) - 1
@@ -23,10 +33,14 @@ DAMAGED = {
     "a byte that is none": b"\xff",
     "a text cut short": b"\xe4\xb8",
     "a long way to write a slash": b"\xc0\xaf",
-    "half of a pair": b"\xed\xa0\x80",
-    "beyond Unicode": b"\xf4\x90\x80\x80",
+    "half of a pair": "\ud800".encode("utf-8", "surrogatepass"),
+    "beyond Unicode": "\U0010ffff".encode()[:1] + "\U00050000".encode()[1:],
 }
 """What is no UTF-8."""
+
+T = q.Topic("default", "t")
+LISTED = q.ListTopics("default")
+PAIR = canonical([Record(b"k", b"v")])
 
 
 class Bomb(NamedTuple):
@@ -41,35 +55,32 @@ class Ground(NamedTuple):
     """Where bombs of a dialect fall.
 
     prelude: what is sent on each connection first, and not looked at.
-    good:    a request and its answer.
-    refused: whether a frame that answers says that something went wrong.
+    good:    what can be asked for, and is.
     topic:   of one partition, called `t` in the namespace `default`, is there.
     """
 
     dialect: str
     settings: dict[str, Any]
     prelude: bytes
-    good: tuple[bytes, bytes]
-    refused: Callable[[bytes], bool]
+    good: bytes
     bombs: list[Bomb]
 
 
 def swept(
-    name: str, frame: bytes, at: int, width: int, *, little: bool = False, left: int | None = None, exact: bool = True
+    name: str, whole: bytes, at: int, width: int, *, little: bool = False, left: int | None = None, exact: bool = True
 ) -> Iterator[Bomb]:
     """The length of `width` bytes at `at` is another, while the frame is as long as it was.
 
     left:  bytes that there are for what the length is about, and all behind it.
     exact: the frame is none with any other length; else only those count that go beyond it.
     """
-    order = "little" if little else "big"
-    left = len(frame) - at - width if left is None else left
-    right = int.from_bytes(frame[at : at + width], order)  # type: ignore[arg-type]
+    number = BytesInteger(width, swapped=little)
+    left = len(whole) - at - width if left is None else left
+    right = number.parse(whole[at:])
     own = (1 << 8 * width - 1) - 1, 1 << 8 * width - 1, (1 << 8 * width) - 1
     for length in sorted({0, 1, left - 1, left, left + 1, *HUGE, *own} - {right}):
         if 0 <= length < 1 << 8 * width and (exact or length > left):
-            damaged = frame[:at] + length.to_bytes(width, order) + frame[at + width :]  # type: ignore[arg-type]
-            yield Bomb(f"{name} of {length}", damaged)
+            yield Bomb(f"{name} of {length}", whole[:at] + number.build(length) + whole[at + width :])
 
 
 def outer(head: Callable[[int], bytes], most: int) -> Iterator[Bomb]:
@@ -80,9 +91,15 @@ def outer(head: Callable[[int], bytes], most: int) -> Iterator[Bomb]:
         yield Bomb(f"a frame of {length}", head(length), ends=True)
 
 
-def texts(name: str, frame: Callable[[bytes], bytes]) -> Iterator[Bomb]:
+def texts(name: str, asked: Callable[[str], bytes]) -> Iterator[Bomb]:
+    """A text of a request is none.  asked: the request with a text in it, of any length."""
     for what, octets in DAMAGED.items():
-        yield Bomb(f"{name} with {what}", frame(b"t" + octets))
+        text = "q" * (1 + len(octets))
+        yield Bomb(f"{name} with {what}", asked(text).replace(text.encode(), b"t" + octets))
+
+
+def named(name: str) -> q.Topic:
+    return q.Topic("default", name)
 
 
 # -- cursus
@@ -90,54 +107,45 @@ def texts(name: str, frame: Callable[[bytes], bytes]) -> Iterator[Bomb]:
 LIMIT = 64 * KIB
 """Bytes of a frame where a listener can be told so."""
 
-
-def framed(payload: bytes) -> bytes:
-    return struct.pack(">I", len(payload)) + payload
-
-
-def cursus() -> Ground:
-    command = b"\0\0"
-    record = b"".join(
-        (
-            struct.pack(">QQ", 0, 0),
-            *(b"\0\1p", b"\0\1k"),
-            struct.pack(">qI", 0, 1) + b"v",
-            b"\0\0" + struct.pack(">IQ", 0, 0) + b"\0\0",
-        )
-    )
-    sent = framed(b"\xba\x7c\0\1t" + bytes(4) + b"\0011" + struct.pack(">?QQi", False, 0, 0, 1) + record)
-    places = {"topic": (6, 2), "acks": (13, 1), "count": (32, 4), "producer": (52, 2), "key": (55, 2)}
-    places |= {"value": (66, 4), "event type": (71, 2), "metadata": (85, 2)}
-    bombs = [
-        *outer(lambda length: struct.pack(">I", length), LIMIT - 4),
-        *(bomb for name, place in places.items() for bomb in swept(f"a {name}", sent, *place)),
-        *swept("an envelope", framed(command + b"LIST"), 4, 2, exact=False),
-        *texts("a topic", lambda topic: framed(command + b"CREATE topic=" + topic + b" partitions=1")),
-        *texts(
-            "a topic to write to",
-            lambda topic: framed(command + b"PUBLISH topic=" + topic + b" producerId=p message=v"),
-        ),
-        *(Bomb(f"{count} partitions", framed(command + b"CREATE topic=u partitions=%d" % count)) for count in COUNTS),
-        Bomb("many words", framed(command + b"CREATE " + b"a=b " * 15_000)),
-        Bomb("many features", framed(command + b"NEGOTIATE version=1 features=" + b"a," * 30_000)),
-        *(Bomb(f"{name} that expands", framed(packed(name))) for name in compression.names()),
-    ]
-
-    def refused(frame: bytes) -> bool:
-        return frame[4:10] == b"ERROR:" or b'"status":"ERROR"' in frame
-
-    return Ground(
-        "cursus",
-        {"max_frame": LIMIT},
-        b"",
-        (framed(b"\0\0LIST"), framed(b"OK count=1 topics=t")),
-        refused,
-        bombs,
-    )
-
+FRAME = Prefixed(Int32ub, GreedyBytes)
+"""Of Cursus and of native."""
 
 COUNTS = (100_001, *HUGE, 1 << 32, 1 << 63, 1 << 64, -1)
 """Of partitions: more than there may be of anything."""
+
+
+def retold(whole: bytes, there: str, instead: bytes) -> bytes:
+    """A frame with something else instead of the first match of a pattern."""
+    payload, count = re.subn(there.encode(), lambda _: instead, FRAME.parse(whole), count=1)
+    assert count == 1, there
+    return bytes(FRAME.build(payload))
+
+
+def cursus_create() -> bytes:
+    return wire.request("cursus", q.CreateTopic(T, 1, if_exists=q.IfExists.GROW))
+
+
+def cursus() -> Ground:
+    sent = wire.request("cursus", q.Publish(T, 0, canonical([Record(b"k", b"v", producer=b"p", epoch=1, sequence=1)])))
+    publish = wire.said("cursus", "a text PUBLISH without a key goes to the partitions in turn")
+    negotiate = wire.said("cursus", "NEGOTIATE sorts features into served and not served")
+    create = cursus_create()
+    key, value = sent.index(b"k"), sent.index(b"v")
+    places = {"topic": (sent.index(b"t") - 2, 2), "acks": (sent.index(b"1") - 1, 1), "producer": (key - 5, 2)}
+    places |= {"count": (key - 5 - 16 - 4, 4), "key": (key - 2, 2), "value": (value - 4, 4)}
+    places |= {"event type": (value + 1, 2), "metadata": (len(sent) - 2, 2)}
+    bombs = [
+        *outer(Int32ub.build, LIMIT - 4),
+        *(bomb for name, at in places.items() for bomb in swept(f"a {name}", sent, *at)),
+        *swept("an envelope", wire.request("cursus", LISTED), 4, 2, exact=False),
+        *texts("a topic", lambda text: retold(create, "topic=t", f"topic={text}".encode())),
+        *texts("a topic to write to", lambda text: retold(publish, "topic=orders", f"topic={text}".encode())),
+        *(Bomb(f"{n} partitions", retold(create, "=t partitions=1", b"=u partitions=%d" % n)) for n in COUNTS),
+        Bomb("many words", retold(create, "topic=t", b"a=b " * 15_000)),
+        Bomb("many features", retold(negotiate, r"features=\S*", b"features=" + b"a," * 30_000)),
+        *(Bomb(f"{name} that expands", FRAME.build(packed(name))) for name in compression.names()),
+    ]
+    return Ground("cursus", {"max_frame": LIMIT}, b"", wire.request("cursus", LISTED), bombs)
 
 
 def packed(name: str) -> bytes:
@@ -148,179 +156,112 @@ def packed(name: str) -> bytes:
 # -- the grid
 
 
-def grid_frame(opcode: int, name: bytes, key: bytes, value: bytes, flags: int = 0, sender: bytes = b"") -> bytes:
-    body = name + sender + key + value
-    head = struct.pack(">BBIIBHBBB", 0xDC, opcode, 7, len(body), flags, len(key), 0, len(name), 2)
-    return head + body
-
-
 def grid() -> Ground:
-    by_sender = grid_frame(0x55, b"t", b"k", bytes(16), 1, struct.pack(">H", 4) + b"c1:7")
-    cas = grid_frame(0x09, b"t", b"k", struct.pack(">i", 1) + b"a" + struct.pack(">i", 2) + b"bc")
-    pairs = grid_frame(0x0F, b"t", b"", struct.pack(">ii", 2, 1) + b"a" + struct.pack(">i", 1) + b"b")
+    def asked(command: q.Command) -> bytes:
+        return wire.request("grid", command, 7)
+
+    hello = wire.request("grid", q.Ping(), 7, Hello(opcode="PROTOCOL_HELLO", bitmap=(1 << 64) - 1))
+    by_sender = frame("COUNTER_CAS", 7, b"t", b"k", i64(0) * 2, sender=b"c1:7")
+    cas = asked(q.MapPut(T, b"k", b"bc", only=q.IfEquals(b"a")))
+    pairs = asked(q.MapScan(T, keys=(b"a", b"b")))
+    scan, poll = asked(q.MapScan(T, limit=1)), asked(q.Fetch(T, 0, 0, 1))
     zeros = bytes(7 * MIB)
     bombs = [
-        *outer(lambda length: struct.pack(">BBIIBHBBB", 0xDC, 1, 7, length, 0, 0, 0, 0, 2), LIMIT),
-        *swept("a name", by_sender, 14, 1, left=24),
-        *swept("a key", by_sender, 11, 2, left=17),
-        *swept("a sender id", by_sender, 17, 2),
-        *swept("an old value", cas, 18, 4),
-        *swept("a new value", cas, 23, 4),
-        *swept("a list", pairs, 17, 4, left=2),
-        *swept("an item", pairs, 21, 4),
-        *swept("a last item", pairs, 26, 4),
-        *texts("a map", lambda name: grid_frame(0x01, name, b"k", b"v")),
-        *texts("a user", lambda name: grid_frame(0x70, b"", name, b"secret")),
-        *(Bomb(f"a scan of {most}", grid_frame(0x0E, b"t", b"", struct.pack(">i", most))) for most in (-1, -(1 << 31))),
-        *(Bomb(f"a poll from {at}", grid_frame(0x32, b"t", b"", struct.pack(">qi", at, 1))) for at in (-1, -(1 << 63))),
-        Bomb("a hello of a long text", grid_frame(0x72, b"", b"", b"\xff\xff1.0.0")),
-        Bomb("a frame of another kind", b"\xdd" + by_sender[1:], ends=True),
-        Bomb("another version", by_sender[:15] + b"\x09" + by_sender[16:], ends=True),
+        *outer(lambda length: changed(frame("MAP_PUT", 7), length=length), LIMIT),
+        *swept("a name", by_sender, *place("name_length"), left=24),
+        *swept("a key", by_sender, *place("key_length"), left=17),
+        *swept("a sender id", by_sender, by_sender.index(b"c1:7") - 2, 2),
+        *swept("an old value", cas, cas.index(b"a") - 4, 4),
+        *swept("a new value", cas, cas.index(b"bc") - 4, 4),
+        *swept("a list", pairs, pairs.index(b"t") + 1, 4, left=2),
+        *swept("an item", pairs, pairs.index(b"a") - 4, 4),
+        *swept("a last item", pairs, pairs.index(b"b") - 4, 4),
+        *texts("a map", lambda text: asked(q.MapPut(named(text), b"k", b"v"))),
+        *texts("a user", lambda text: asked(q.Authenticate("plain", text, "secret"))),
+        *(Bomb(f"a scan of {most}", scan[:-4] + i32(most)) for most in (-1, -(1 << 31))),
+        *(Bomb(f"a poll from {at}", poll[:-12] + i64(at) + poll[-4:]) for at in (-1, -(1 << 63))),
+        Bomb("a hello of a long text", hello[:HEAD] + Int16ub.build(0xFFFF) + hello[HEAD + 2 :]),
+        Bomb("a frame of another kind", changed(by_sender, magic=0xDD), ends=True),
+        Bomb("another version", changed(by_sender, version=9), ends=True),
     ]
-    for name, flag in (("lz4", 2), ("zstd", 4)):
+    for name in ("lz4", "zstd"):
+        flag, whole = grid_numbers.FLAGS[f"COMPRESSED_{name.upper()}"], grid_numbers.FLAGS["COMPRESSION_INTEGRITY"]
         squeezed = compression.load(name).compress(b"tk" + zeros)
         for length in (0, 1, LIMIT - 1, LIMIT, LIMIT + 1, len(zeros), *HUGE):
-            checked = struct.pack(">II", length, google_crc32c.value(zeros)) + squeezed
-            bombs.append(Bomb(f"{name} that says {length}", grid_packed(checked, flag | 8)))
+            checked = Int32ub[2].build([length, google_crc32c.value(zeros)]) + squeezed
+            bombs.append(Bomb(f"{name} that says {length}", grid_packed(checked, flag | whole)))
         bombs.append(Bomb(f"{name} that says nothing", grid_packed(squeezed, flag)))
-    hello = struct.pack(">H", 5) + b"1.0.0" + struct.pack(">H", 5) + b"1.0.0" + struct.pack(">iQ", 2, (1 << 64) - 1)
-    return Ground(
-        "grid",
-        {"max_body": LIMIT, "compression": ("lz4", "zstd")},
-        grid_frame(0x72, b"", b"", hello),
-        (grid_frame(0x71, b"", b"", b"there?"), b"\xdc\x80" + grid_frame(0, b"", b"", b"there?")[2:]),
-        lambda frame: frame[1] in (0x81, 0x83) and frame[13] != 0,
-        bombs,
-    )
+    settings = {"max_body": LIMIT, "compression": ("lz4", "zstd")}
+    return Ground("grid", settings, hello, asked(q.Ping()), bombs)
 
 
 def grid_packed(body: bytes, flags: int) -> bytes:
-    """A MAP_PUT of the name t and the key k."""
-    return struct.pack(">BBIIBHBBB", 0xDC, 1, 7, len(body), flags, 1, 0, 1, 2) + body
+    """A MAP_PUT of a name and a key of one byte each."""
+    return changed(frame("MAP_PUT", 7, value=body), flags=flags, key_length=1, name_length=1)
 
 
 # -- iggy
 
-
-def iggy_frame(code: int, payload: bytes) -> bytes:
-    return struct.pack("<II", 4 + len(payload), code) + payload
-
-
-IGGY_PLACE = b"\1\4\xff\xff\xff\xff" + b"\1\4\1\0\0\0"
-"""The stream `default` and its first topic."""
+IGGY_COUNTS = (100_001, *HUGE)
+HEADED = canonical([Record(None, b"hi", headers=(Header(b"H", b"x"),))])
 
 
 def iggy_g0() -> Ground:
-    header = struct.pack("<I", 1) + b"h\2" + struct.pack("<I", 1) + b"x"
-    message = bytes(16) + struct.pack("<I", len(header)) + header + struct.pack("<I", 2) + b"hi"
-    sent = iggy_frame(101, IGGY_PLACE + b"\2\4\1\0\0\0" + message)
-    polled = iggy_frame(100, b"\1" + bytes(4) + IGGY_PLACE + struct.pack("<IBQIB", 1, 1, 0, 1, 0))
-    make = iggy_frame(202, struct.pack("<I", 7) + b"\2s1")
-    places = {"stream": (9, 1), "topic": (15, 1), "partitioning": (21, 1), "header block": (42, 4)}
-    places |= {"header": (46, 4), "header value": (52, 4), "payload": (57, 4)}
-    topics = (iggy_frame(302, b"\1\4\xff\xff\xff\xff" + struct.pack("<III", 9, n, 0) + b"\2t1") for n in IGGY_COUNTS)
+    def asked(command: q.Command) -> bytes:
+        return wire.request("iggy", command, generation="g0")
+
+    sent, polled = asked(q.Publish(T, 0, HEADED)), asked(q.Fetch(T, 0, 0, 1))
+    make = asked(q.CreateNamespace("s1", id=7))
+    stream, header, value = sent.index(b"default"), sent.index(b"H"), sent.index(b"hi")
+    places = {"stream": (stream - 1, 1), "topic": (stream + 8, 1), "partitioning": (stream + 11, 1)}
+    places |= {"header block": (header - 8, 4), "header": (header - 4, 4)}
+    places |= {"header value": (value - 9, 4), "payload": (value - 4, 4)}
     bombs = [
-        *(bomb for name, place in places.items() for bomb in swept(f"a {name}", sent, *place, little=True)),
-        *swept("a stream to read", polled, 14, 1, little=True, exact=False),
-        *swept("a name", make, 12, 1, little=True, exact=False),
-        *texts("a stream", lambda name: iggy_frame(202, struct.pack("<IB", 7, len(name)) + name)),
-        *texts("a user", lambda name: iggy_frame(38, bytes([len(name)]) + name + b"\4iggy")),
-        *(Bomb(f"{count} partitions", frame) for count, frame in zip(IGGY_COUNTS, topics, strict=True)),
+        *(bomb for name, at in places.items() for bomb in swept(f"a {name}", sent, *at, little=True)),
+        *swept("a stream to read", polled, polled.index(b"default") - 1, 1, little=True, exact=False),
+        *swept("a name", make, make.index(b"s1") - 1, 1, little=True, exact=False),
+        *texts("a stream", lambda text: asked(q.CreateNamespace(text, id=7))),
+        *texts("a user", lambda text: wire.request("iggy", login(text), generation="g1a")),
+        *(Bomb(f"{n} partitions", asked(q.CreateTopic(named("t1"), n, id=9))) for n in IGGY_COUNTS),
     ]
     return _iggy("g0", b"", bombs)
 
 
-IGGY_COUNTS = (100_001, *HUGE)
+def login(user: str) -> q.Authenticate:
+    return q.Authenticate("plain", user, "iggy")
 
 
 def iggy_g2c() -> Ground:
-    before = b"\2\7default" + b"\2\1t" + b"\2\4\0\0\0\0"
-    header = b"\2" + struct.pack("<I", 1) + b"h\2" + struct.pack("<I", 1) + b"x"
-    message = bytes(48) + struct.pack("<II", len(header), 2) + bytes(8) + b"hi" + header
-    index = struct.pack("<IIQ", 0, len(message), 0)
-    sent = iggy_frame(101, struct.pack("<I", len(before) + 4) + before + struct.pack("<I", 1) + index + message)
-    start = 12 + len(before) + 4 + len(index)
-    places = {"head": (8, 4), "stream": (13, 1), "topic": (22, 1), "partitioning": (25, 1), "count": (30, 4)}
-    places |= {"header block": (start + 48, 4), "payload": (start + 52, 4)}
-    places |= {"header": (start + 67, 4), "header value": (start + 73, 4)}
-    login = iggy_frame(38, b"\4iggy\4iggy" + struct.pack("<I", 6) + b"0.10.0" + struct.pack("<I", 0))
+    def asked(command: q.Command) -> bytes:
+        return wire.request("iggy", command, generation="g2c")
+
+    sent, entry = asked(q.Publish(T, 0, HEADED)), asked(login("iggy"))
+    stream, value, header = sent.index(b"default"), sent.index(b"hi"), sent.index(b"H")
+    places = {"head": (8, 4), "stream": (stream - 1, 1), "topic": (stream + 8, 1), "partitioning": (stream + 11, 1)}
+    places |= {"count": (stream + 16, 4), "header block": (value - 16, 4), "payload": (value - 12, 4)}
+    places |= {"header": (header - 4, 4), "header value": (len(sent) - 5, 4)}
     bombs = [
-        *(bomb for name, place in places.items() for bomb in swept(f"a {name}", sent, *place, little=True)),
-        *swept("an end of a message", sent, 38, 4, little=True),
-        *swept("a user", login, 8, 1, little=True, exact=False),
-        *swept("a version", login, 18, 4, little=True, exact=False),
-        *texts("a stream", lambda name: iggy_frame(202, bytes([len(name)]) + name)),
+        *(bomb for name, at in places.items() for bomb in swept(f"a {name}", sent, *at, little=True)),
+        *swept("an end of a message", sent, stream + 24, 4, little=True),
+        *swept("a user", entry, 8, 1, little=True, exact=False),
+        *swept("a version", entry, entry.index(b"0.10") - 4, 4, little=True, exact=False),
+        *texts("a stream", lambda text: asked(q.CreateNamespace(text))),
     ]
-    return _iggy("g2c", iggy_frame(1, b""), bombs)
+    return _iggy("g2c", asked(q.Ping()), bombs)
 
 
 def _iggy(generation: str, prelude: bytes, bombs: list[Bomb]) -> Ground:
     """A connection that begins with a frame of 0 is one of 0.11, which is hung up on."""
-    frames = [*outer(lambda length: struct.pack("<I", length), LIMIT - 4)]
+    frames = [*outer(iggy_spec.Int32ul.build, LIMIT - 4)]
     if not prelude:
         frames[0] = frames[0]._replace(ends=True)
-    return Ground(
-        "iggy",
-        {"max_frame": LIMIT, "generation": generation},
-        prelude,
-        (iggy_frame(1, b""), bytes(8)),
-        lambda frame: frame[:4] != bytes(4),
-        [*frames, *bombs],
-    )
+    settings = {"max_frame": LIMIT, "generation": generation}
+    return Ground("iggy", settings, prelude, wire.request("iggy", q.Ping(), generation=generation), [*frames, *bombs])
 
 
 # -- mlog
 
-
-def mlog_frame(type: int, payload: bytes) -> bytes:
-    return struct.pack(">HI", type, len(payload)) + payload
-
-
 MLOG_MOST = 4 * MIB
-
-
-def mlog() -> Ground:
-    depth = 10_000
-    nested = {"arrays": b"[" * depth + b"]" * depth, "objects": b'{"a":' * depth + b"0" + b"}" * depth}
-    nested["arrays without an end"] = b"[" * depth
-    keys = b"{" + b",".join(b'"%x":0' % at for at in range(MLOG_MOST // 10))
-    many = {
-        "keys": keys + b"}",
-        "times the same key": b"{" + b'"Topic":"t",' * (MLOG_MOST // 12 - 1) + b'"Acks":1}',
-        "values": b'{"Topic":"t","Acks":1,"Values":[' + b'"",' * (MLOG_MOST // 3 - 20) + b'"YQ=="]}',
-        "values that can be read": b'{"Topic":"t","Acks":1,"Values":[' + b'"",' * 100_000 + b'"YQ=="]}',
-        "openings": b"{" + b"[" * (MLOG_MOST - 1),
-        "digits": b'{"Topic":"t","Value":"YQ==","Acks":' + b"1" * (MLOG_MOST - 40) + b"}",
-        "backslashes": b'{"Topic":"t","Value":"' + b"\\" * (MLOG_MOST - 22),
-    }
-    produce = b"\x0a\1t\x12\2hi\x18\1"
-    bombs = [
-        *outer(lambda length: struct.pack(">HI", 2, length), MLOG_MOST),
-        *(Bomb(f"{what} in no field", mlog_frame(2, b'{"x":' + text + b"}")) for what, text in nested.items()),
-        *(Bomb(f"{what} in a value", mlog_frame(4, b'{"Values":' + text + b"}")) for what, text in nested.items()),
-        *(Bomb(f"many {what}", mlog_frame(4, text)) for what, text in many.items()),
-        *texts("a topic", lambda name: mlog_frame(2, b'{"Topic":"' + name + b'","Value":"YQ==","Acks":1}')),
-        *texts("a topic to make", lambda name: mlog_frame(16, b'{"Topic":"' + name + b'"}')),
-        *texts("a topic in protobuf", lambda name: mlog_frame(16, b"\x0a" + bytes([len(name)]) + name)),
-        Bomb("a topic with half of a pair in words", mlog_frame(16, rb'{"Topic":"\ud800"}')),
-        *(Bomb(f"a length of {n}", mlog_frame(2, b"\x0a" + varint(n) + produce[2:])) for n in VARINTS),
-        *(Bomb(f"a value of {n}", mlog_frame(2, produce[:4] + varint(n) + produce[5:])) for n in VARINTS),
-        Bomb("groups in groups", mlog_frame(2, b"\x1b" * depth + b"\x1c" * depth)),
-        Bomb("a number without an end", mlog_frame(2, b"\x18" + b"\xff" * 100)),
-        *(Bomb(f"MaxCount {n}", mlog_frame(8, json.dumps({"Topic": "t", "MaxCount": n}).encode())) for n in NO_U32),
-        *(Bomb(f"Acks {n}", mlog_frame(2, json.dumps({"Topic": "t", "Value": "", "Acks": n}).encode())) for n in HUGE),
-        *(Bomb(f"a type of {type}", mlog_frame(type, b"{}"), ends=True) for type in (29, 0x7FFF, 0xFFFF)),
-    ]
-    return Ground(
-        "mlog",
-        {},
-        b"",
-        (mlog_frame(14, b'{"Topic":"t","Id":"g"}'), mlog_frame(15, b'{"Offset":0}')),
-        lambda frame: frame[:2] == b"\0\x14",
-        bombs,
-    )
-
-
 NO_U32 = (1 << 32, 1 << 63, 1 << 64, -1, 1.5, "1")
 VARINTS = (9, 10, *HUGE, 1 << 32, 1 << 63, (1 << 64) - 1)
 
@@ -333,94 +274,196 @@ def varint(number: int) -> bytes:
     return bytes([*out, number])
 
 
+def mlog_asked(command: q.Command, coding: str = "json") -> Container:
+    """Type and payload of a request."""
+    return mlog_spec.FRAME.parse(wire.request("mlog", command, coding=coding))
+
+
+def with_payload(asked: Container, payload: bytes) -> bytes:
+    return bytes(mlog_spec.FRAME.build({"type": asked.type, "payload": payload}))
+
+
+def said_otherwise(asked: Container, there: bytes, instead: bytes) -> bytes:
+    """A message with something else instead of a part of it."""
+    assert there in asked.payload
+    return with_payload(asked, asked.payload.replace(there, instead, 1))
+
+
+ONE, TWO = canonical([Record(value=b"a")]), canonical([Record(value=b"a"), Record(value=b"b")])
+
+
+def in_values(values: bytes) -> bytes:
+    """A message of several values, which are these."""
+    several = mlog_asked(q.Publish(T, 0, TWO))
+    (listed,) = re.findall(rb"\[.*\]", several.payload)
+    return said_otherwise(several, listed, values)
+
+
+def mlog() -> Ground:
+    depth = 10_000
+    nested = {"arrays": b"[" * depth + b"]" * depth, "objects": b'{"a":' * depth + b"0" + b"}" * depth}
+    nested["arrays without an end"] = b"[" * depth
+    one, several = mlog_asked(q.Publish(T, 0, ONE)), mlog_asked(q.Publish(T, 0, TWO))
+    topic = one.payload[1 : one.payload.index(b",") + 1]
+    keys = b"{" + b",".join(b'"%x":0' % at for at in range(MLOG_MOST // 10)) + b"}"
+    acks, fetch = b'"Acks":1', mlog_asked(q.Fetch(T, 0, 0, 5))
+    create = mlog_asked(q.CreateTopic(named("TOPIC"), 1))
+    bombs = [
+        *(Bomb(f"{what} in no field", with_payload(one, b'{"x":' + text + b"}")) for what, text in nested.items()),
+        *(Bomb(f"{what} in a value", in_values(text)) for what, text in nested.items()),
+        Bomb("many keys", with_payload(several, keys)),
+        Bomb("many times the same key", said_otherwise(one, topic, topic * (MLOG_MOST // 12 - 4))),
+        Bomb("many values", in_values(b"[" + b'"",' * (MLOG_MOST // 3 - 20) + b'"YQ=="]')),
+        Bomb("many values that can be read", in_values(b"[" + b'"",' * 100_000 + b'"YQ=="]')),
+        Bomb("many openings", with_payload(several, b"{" + b"[" * (MLOG_MOST - 1))),
+        Bomb("many digits", said_otherwise(one, acks, b'"Acks":' + b"1" * (MLOG_MOST - 40))),
+        Bomb("many backslashes", said_otherwise(one, b"YQ==", b"\\" * (MLOG_MOST - 40))),
+        *texts("a topic", lambda text: wire.request("mlog", q.Publish(named(text), 0, ONE))),
+        *texts("a topic to make", lambda text: wire.request("mlog", q.CreateTopic(named(text), 1))),
+        Bomb("a topic with half of a pair in words", said_otherwise(create, b"TOPIC", rb"\ud800")),
+        *(
+            Bomb(f"MaxCount {n}", said_otherwise(fetch, b'"MaxCount":5', b'"MaxCount":' + json.dumps(n).encode()))
+            for n in NO_U32
+        ),
+        *(Bomb(f"Acks {n}", said_otherwise(one, acks, b'"Acks":%d' % n)) for n in HUGE),
+        *(
+            Bomb(f"a type of {type}", Int16ub.build(type) + with_payload(one, b"{}")[2:], ends=True)
+            for type in (29, 0x7FFF, 0xFFFF)
+        ),
+    ]
+    return Ground("mlog", {}, b"", wire.request("mlog", q.FetchOffsets(T, q.Group("g"))), bombs)
+
+
+def mlog_protobuf() -> Ground:
+    depth = 10_000
+    produce = mlog_asked(q.Publish(T, 0, canonical([Record(value=b"hi")])), "protobuf")
+    name, value = produce.payload.index(b"t"), produce.payload.index(b"hi")
+
+    def create(text: str) -> bytes:
+        return wire.request("mlog", q.CreateTopic(named(text), 1), coding="protobuf")
+
+    bombs = [
+        *outer(lambda length: Int16ub.build(produce.type) + Int32ub.build(length), MLOG_MOST),
+        *texts("a topic in protobuf", create),
+        *(Bomb(f"a length of {n}", at_a_byte(produce, name - 1, varint(n))) for n in VARINTS),
+        *(Bomb(f"a value of {n}", at_a_byte(produce, value - 1, varint(n))) for n in VARINTS),
+        Bomb("groups in groups", with_payload(produce, b"\x1b" * depth + b"\x1c" * depth)),
+        Bomb("a number without an end", with_payload(produce, b"\x18" + b"\xff" * 100)),
+    ]
+    good = wire.request("mlog", q.FetchOffsets(T, q.Group("g")), coding="protobuf")
+    return Ground("mlog", {"coding": "protobuf"}, b"", good, bombs)
+
+
+def at_a_byte(asked: Container, at: int, instead: bytes) -> bytes:
+    return with_payload(asked, asked.payload[:at] + instead + asked.payload[at + 1 :])
+
+
 # -- native
 
+NOT_ONE = (2, 100_001, *HUGE)
+WIDE = {"text": 0xDB, "bytes": 0xC6}
+"""How the widest values of a kind begin, whose lengths have four bytes."""
 
-NATIVE_TOPIC = b"\x92\xdb\0\0\0\7default\xdb\0\0\0\1t"
-ASKED = b"\x92\7"
-"""How a request with the tag 7 begins."""
+RECORD = PAIR.body[1:]
+MARKED = 0xABCDEF01
+"""A number that stands nowhere else in a request."""
 
-NATIVE_RECORD = b"\x92\xc4\1k\xc4\1v"
+
+def native_asked(command: q.Command) -> bytes:
+    return wire.request("native", command, 7)
+
+
+def widened(node: Container) -> Container:
+    """A value in which every text and bytes has a length of four bytes."""
+    kind, _ = native_spec.HEADS[node.head]
+    body = [widened(item) for item in node.body] if kind == "array" else node.body
+    return Container(head=WIDE.get(kind, node.head), body=body)
+
+
+def wide(whole: bytes) -> bytes:
+    value = widened(native_spec.MESSAGE.parse(FRAME.parse(whole)).value)
+    return bytes(FRAME.build(native_spec.MESSAGE.build({"value": value})))
 
 
 def native_publish(records: bytes, count: int) -> bytes:
     """One batch of what is said to be so many records."""
-    batch = b"\x93\xdb\0\0\0\x0amsgpack.v1\xc6" + framed(records) + b"\xce" + struct.pack(">I", count)
-    return framed(ASKED + b"\x94\xa7Publish" + NATIVE_TOPIC + b"\0" + batch)
+    whole = native_asked(q.Publish(T, 0, RecordBatch(CANONICAL, records, MARKED)))
+    return whole.replace(Int32ub.build(MARKED), Int32ub.build(count))
 
 
-def native_create(topic: bytes, partitions: int = 1) -> bytes:
-    said = b"\x92\xa7default\xd9" + bytes([len(topic)]) + topic + b"\xcf" + struct.pack(">Q", partitions)
-    return framed(ASKED + b"\x93\xabCreateTopic" + said)
+def native_create(partitions: int) -> bytes:
+    asked = native_asked(q.CreateTopic(named("u"), MARKED << 31))
+    return asked.replace(Int64ub.build(MARKED << 31), Int64ub.build(partitions))
+
+
+def claimed(head: int, count: int) -> bytes:
+    """What begins a value of so many parts."""
+    return bytes(Int8ub.build(head) + Int32ub.build(count))
+
+
+def listing() -> bytes:
+    """How a MapScan of some keys begins."""
+    asked = FRAME.parse(native_asked(q.MapScan(T, keys=(b"KEY",))))
+    return bytes(asked[: asked.index(b"KEY") - 3])
 
 
 def native() -> Ground:
-    sent = native_publish(b"\x91" + NATIVE_RECORD, 1)
-    texts_at = {"namespace": b"default", "encoding": b"msgpack", "body": b"\x91" + NATIVE_RECORD}
-    at = {name: sent.index(text) for name, text in texts_at.items()} | {"topic": sent.index(b"\1t") + 1}
-    depth = {"arrays": b"\x91" * 10_000, "maps": b"\x81\0" * 5000, "long arrays": b"\xdd\0\0\0\1" * 10_000}
-    heads = {"array": b"\xdd", "map": b"\xdf", "text": b"\xdb", "octets": b"\xc6", "extension": b"\xc9"}
-    places = {"a frame": b"", "a command": ASKED, "a topic": ASKED + b"\x94\xa7Publish"}
-    places |= {"a list of keys": ASKED + b"\x95\xa7MapScan" + NATIVE_TOPIC + b"\xc0\0"}
-    claimed = [(what, head + struct.pack(">I", n), n) for what, head in heads.items() for n in HUGE]
-    bombs = [*outer(lambda length: struct.pack(">I", length), LIMIT - 4)]
+    sent = wide(native_asked(q.Publish(T, 0, PAIR)))
+    narrow = FRAME.parse(native_asked(q.Publish(T, 0, PAIR)))
+    at = {"namespace": sent.index(b"default"), "encoding": sent.index(b"msgpack"), "body": sent.index(PAIR.body)}
+    at["topic"] = sent.index(b"t", at["namespace"] + len("default"))
+    depth = {"arrays": b"\x91" * 10_000, "maps": b"\x81\0" * 5000, "long arrays": claimed(0xDD, 1) * 10_000}
+    heads = {"array": 0xDD, "map": 0xDF, "text": 0xDB, "octets": 0xC6, "extension": 0xC9}
+    command = narrow.index(b"Publish") - 2
+    places = {"a frame": b"", "a command": narrow[:command], "a topic": narrow[: narrow.index(b"default") - 2]}
+    places |= {"a list of keys": listing()}
+    claims = [(what, claimed(head, n), n) for what, head in heads.items() for n in HUGE]
+    bombs = [*outer(Int32ub.build, LIMIT - 4)]
     for name, start in at.items():
         bombs += swept(f"a {name}", sent, start - 4, 4)
     for where, before in places.items():
-        bombs += [Bomb(f"{what} for {where}", framed(before + inside)) for what, inside in depth.items()]
-        bombs += [Bomb(f"{what} of {n} for {where}", framed(before + head + bytes(50))) for what, head, n in claimed]
+        bombs += [Bomb(f"{what} for {where}", FRAME.build(before + inside)) for what, inside in depth.items()]
+        bombs += [
+            Bomb(f"{what} of {n} for {where}", FRAME.build(before + head + bytes(50))) for what, head, n in claims
+        ]
     bombs += [
-        *(Bomb(f"{n} records", native_publish(b"\xdd" + struct.pack(">I", n) + NATIVE_RECORD, n)) for n in NOT_ONE),
-        *(Bomb(f"a batch of {n}", native_publish(b"\x91" + NATIVE_RECORD, n)) for n in (0, *NOT_ONE)),
-        *(Bomb(f"records of {what}", native_publish(b"\x91" + inside, 1)) for what, inside in depth.items()),
-        *texts("a topic", native_create),
-        *(Bomb(f"{n} partitions", native_create(b"u", n)) for n in COUNTS if 0 <= n < 1 << 64),
+        *(Bomb(f"{n} records", native_publish(claimed(0xDD, n) + RECORD, n)) for n in NOT_ONE),
+        *(Bomb(f"a batch of {n}", native_publish(PAIR.body, n)) for n in (0, *NOT_ONE)),
+        *(Bomb(f"records of {what}", native_publish(PAIR.body[:1] + inside, 1)) for what, inside in depth.items()),
+        *texts("a topic", lambda text: native_asked(q.CreateTopic(named(text), 1))),
+        *(Bomb(f"{n} partitions", native_create(n)) for n in COUNTS if 0 <= n < 1 << 64),
     ]
-    return Ground(
-        "native",
-        {"max_frame": LIMIT},
-        b"",
-        (framed(b"\x92\5\x91\xa4Ping"), framed(b"\x92\5\x91\xa4Done")),
-        lambda frame: frame[4:].startswith((b"\x95\7\xa1!", b"\x95\0\xa1!")),
-        bombs,
-    )
-
-
-NOT_ONE = (2, 100_001, *HUGE)
+    return Ground("native", {"max_frame": LIMIT}, b"", wire.request("native", q.Ping(), 5), bombs)
 
 
 # -- pipe
 
 
 def pipe() -> Ground:
-    def line(said: bytes) -> bytes:
-        return b"V1|1|" + said + b"\n"
+    def asked(command: q.Command) -> bytes:
+        return wire.request("pipe", command, 1)
 
+    produce = asked(q.Publish(T, q.Balanced(), PAIR))
+    consume, make = asked(q.Fetch(T, 0, 0)), asked(q.CreateTopic(named("u"), 7, if_exists=q.IfExists.KEEP))
+    head = produce[: produce.index(b"PRODUCE")]
     most = 65_536
     numbers = [str(n).encode() for n in (1, *HUGE, (1 << 63) - 1, 1 << 63, 1 << 64, -1)] + [b"9" * 60_000]
     bombs = [
         *(Bomb(f"a line of {size}", b"V" * (size - 1) + b"\n") for size in (1, 2, most - 1, most)),
         *(Bomb(f"a line of {size}", b"V" * (size - 1) + b"\n", ends=True) for size in (most + 1, 2 * most)),
         Bomb("a line without an end", b"V" * most, ends=True),
-        Bomb("many bars", line(b"|" * 60_000)),
-        Bomb("many words", line(b"PRODUCE|" + b"t " * 30_000)),
-        Bomb("many blanks", line(b"PRODUCE|" + b" " * 60_000)),
-        *texts("a topic", lambda name: line(b"PRODUCE|" + name + b" k:v")),
-        *texts("a topic to read", lambda name: line(b"CONSUME|" + name + b" 0 0")),
-        *texts("a group", lambda name: line(b"JOIN|" + name + b" t member")),
-        Bomb("a long topic", line(b"PRODUCE|" + b"t" * 60_000 + b" k:v")),
-        *(Bomb(f"partition {n[:20].decode()}", line(b"CONSUME|t " + n + b" 0")) for n in numbers),
-        *(Bomb(f"offset {n[:20].decode()}", line(b"CONSUME|t 0 " + n)) for n in numbers[5:]),
-        *(Bomb(f"{n[:20].decode()} partitions", line(b"ADMIN_CREATE_TOPIC|u " + n + b" 1")) for n in numbers[1:]),
+        Bomb("many bars", head + b"|" * 60_000 + b"\n"),
+        Bomb("many words", produce.replace(b"t k:v", b"t " * 30_000)),
+        Bomb("many blanks", produce.replace(b"t k:v", b" " * 60_000)),
+        *texts("a topic", lambda text: asked(q.Publish(named(text), q.Balanced(), PAIR))),
+        *texts("a topic to read", lambda text: asked(q.Fetch(named(text), 0, 0))),
+        *texts("a group", lambda text: asked(q.JoinGroup(T, text, "m", q.Heartbeats(10.0)))),
+        Bomb("a long topic", asked(q.Publish(named("t" * 60_000), q.Balanced(), PAIR))),
+        *(Bomb(f"partition {n[:20].decode()}", consume.replace(b" 0 0", b" " + n + b" 0")) for n in numbers),
+        *(Bomb(f"offset {n[:20].decode()}", consume.replace(b" 0 0", b" 0 " + n)) for n in numbers[5:]),
+        *(Bomb(f"{n[:20].decode()} partitions", make.replace(b" 7 ", b" " + n + b" ")) for n in numbers[1:]),
     ]
-    return Ground(
-        "pipe",
-        {},
-        b"",
-        (line(b"OFFSET|g t 0"), b"V1|1|OK|offset=0\n"),
-        lambda frame: b"|ERR|" in frame,
-        bombs,
-    )
+    return Ground("pipe", {}, b"", asked(q.FetchOffsets(T, q.Group("g"), (0,))), bombs)
 
 
 GROUNDS = {
@@ -429,6 +472,7 @@ GROUNDS = {
     "iggy g0": iggy_g0,
     "iggy g2c": iggy_g2c,
     "mlog": mlog,
+    "mlog protobuf": mlog_protobuf,
     "native": native,
     "pipe": pipe,
 }
@@ -438,34 +482,34 @@ GROUNDS = {
 
 
 def words() -> Bomb:
-    return Bomb("words", framed(b"\0\0CREATE " + b"a=b " * (16 * MIB - 10)))
+    return Bomb("words", retold(cursus_create(), "topic=t", b"a=b " * (16 * MIB - 20)))
 
 
 def entries() -> Bomb:
-    return Bomb("entries", framed(b"\0\0BATCH_COMMIT topic=t group=g member=m generation=1 " + b"P0:1," * (12 * MIB)))
+    commit = q.CommitOffsets(T, q.Group("g"), {0: 5, 1: 6}, member="m", generation=1)
+    return Bomb("entries", retold(wire.request("cursus", commit), "P0:5,P1:6", b"P0:1," * (12 * MIB)))
 
 
 def keys() -> Bomb:
     count = 4 * MIB - 10
-    return Bomb("keys", grid_frame(0x0F, b"t", b"", struct.pack(">i", count) + bytes(4 * count)))
+    return Bomb("keys", frame("MAP_GET_ALL", 7, b"t", value=i32(count) + bytes(4 * count)))
 
 
 def headers() -> Bomb:
-    block = (struct.pack("<I", 1) + b"h\2" + struct.pack("<I", 1) + b"x") * (16 * MIB // 11 - 10)
-    sized = struct.pack("<I", len(block)) + block
-    return Bomb(
-        "headers", iggy_frame(101, IGGY_PLACE + b"\2\4\1\0\0\0" + bytes(16) + sized + struct.pack("<I", 1) + b"x")
-    )
+    asked = iggy_spec.FRAME.parse(wire.request("iggy", q.Publish(T, 0, HEADED), generation="g0"))
+    key, value = asked.index(b"H"), asked.index(b"hi")
+    block = asked[key - 4 : value - 4] * (16 * MIB // 11 - 10)
+    sized = iggy_spec.Prefixed(iggy_spec.Int32ul, GreedyBytes)
+    return Bomb("headers", iggy_spec.FRAME.build(asked[: key - 8] + sized.build(block) + asked[value - 4 :]))
 
 
 def scanned() -> Bomb:
     count = 31 * MIB
-    head = ASKED + b"\x95\xa7MapScan" + NATIVE_TOPIC + b"\xc0\0\xdd" + struct.pack(">I", count)
-    return Bomb("keys", framed(head + b"\xc4\0" * count))
+    return Bomb("keys", FRAME.build(listing() + claimed(0xDD, count) + b"\xc4\0" * count))
 
 
 def numbers() -> Bomb:
-    return Bomb("numbers", mlog_frame(4, b'{"Topic":"t","Acks":1,"Values":[' + b"[0]," * (MIB - 20) + b"[]]}"))
+    return Bomb("numbers", in_values(b"[" + b"[0]," * (MIB - 20) + b"[]]"))
 
 
 LONGEST: dict[str, tuple[Callable[[], Ground], Callable[[], Bomb]]] = {

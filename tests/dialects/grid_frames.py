@@ -1,11 +1,12 @@
-"""Frames of the grid put together by hand, and listeners to send them to."""
+"""Frames of the grid as its specification builds and reads them, and listeners to send them to."""
 
 from __future__ import annotations
 
-import struct
-from typing import Any
+from itertools import takewhile
+from typing import Any, NamedTuple
 
 import msgspec
+from construct import BytesInteger, Container
 
 from gateway.core import commands as q
 from gateway.core import replies as r
@@ -13,42 +14,98 @@ from gateway.core.faults import CommandFailed
 from gateway.core.records import Record, RecordBatch, canonical, registry
 from gateway.core.replies import Outcome
 from gateway.dialects import Listener, Refusal, Request, load
+from gateway.dialects.grid import numbers, spec
 from gateway.dialects.grid.session import GridSession
-from gateway.dialects.grid.terms import GridTerms, grid_terms
+from gateway.dialects.grid.terms import Asked, GridTerms, grid_terms
 
 GRID = load("grid")
 M = q.Topic("default", "m")
 
 
-def frame(opcode: int, tag: int = 1, name: bytes = b"", key: bytes = b"", value: bytes = b"", **said: Any) -> bytes:
-    """said: status, flags, version, magic; sender = its bytes; body = all of it, whatever its fields are."""
-    sender, flags, inside = said.get("sender"), said.get("flags", 0), b""
-    if sender is not None:
-        flags, inside = flags | 1, len(sender).to_bytes(2, "big") + sender
-    body = said.get("body", name + inside + key + value)
-    head = struct.pack(">BBIIBHBB", said.get("magic", 0xDC), opcode, tag, len(body), flags, len(key), 0, len(name))
-    status, version = bytes([said.get("status", 0)]), bytes([said.get("version", 2)])
-    return head[:13] + status + head[14:] + version + bytes(body)
+i32, i64 = spec.Int32sb.build, spec.Int64sb.build
+
+NAMES, STATUSES = numbers.opcodes({}).name, numbers.statuses({}).name
 
 
-def ok(tag: int = 1, value: bytes = b"", status: int = 0, **said: Any) -> bytes:
-    return frame(0x80, tag, value=value, status=status, **said)
+def frame(
+    operation: str | int, tag: int = 1, name: bytes = b"", key: bytes = b"", value: bytes = b"", **said: Any
+) -> bytes:
+    """A frame as the specification has it.
+
+    operation: its name, or a number that has none.  said: sender, the name of a status, version.
+    """
+    opcode = numbers.OPCODES[operation] if isinstance(operation, str) else operation
+    sender = said.get("sender")
+    head = Container(
+        opcode=opcode,
+        correlation=tag,
+        flags=0 if sender is None else numbers.FLAGS["HAS_SENDER_ID"],
+        key_length=len(key),
+        status=numbers.STATUSES[said.get("status", "OK")],
+        name_length=len(name),
+        version=said.get("version", 2),
+    )
+    body: bytes = spec.BODY.build({"name": name, "sender": sender, "key": key, "value": value}, head=head)
+    return bytes(spec.HEADER.build({**head, "length": len(body)})) + body
 
 
-def i32(number: int) -> bytes:
-    return struct.pack(">i", number)
+def place(field: str) -> tuple[int, int]:
+    """Where that field of the header is, and bytes of it."""
+    at = 0
+    for each in takewhile(lambda each: each.name != field, spec.HEADER.subcons):
+        at += each.sizeof()
+    return at, getattr(spec.HEADER, field).sizeof()
 
 
-def i64(number: int) -> bytes:
-    return struct.pack(">q", number)
+def changed(data: bytes, **fields: int) -> bytes:
+    """That frame with other numbers in its header, which may be none that the specification allows."""
+    for field, number in fields.items():
+        at, size = place(field)
+        data = data[:at] + BytesInteger(size).build(number) + data[at + size :]
+    return data
+
+
+def asking(operation: str, tag: int = 1, sender: bytes | None = None) -> bytes:
+    """The first of what that operation is MEANT for, as our client asks for it."""
+    command, _ = MEANT[operation][0]
+    return GRID.encode_request(Request(command, tag, Asked(opcode=operation, sender=sender)), terms())
+
+
+def ok(tag: int = 1, value: bytes = b"", **said: Any) -> bytes:
+    return frame("RESPONSE_OK", tag, value=value, **said)
+
+
+def flags_of(data: bytes) -> int:
+    at, _ = place("flags")
+    return data[at]
+
+
+class Answer(NamedTuple):
+    """What a frame of a server says."""
+
+    opcode: str
+    tag: int
+    status: str
+    value: bytes
+
+
+def heard(stream: bytes) -> list[Answer]:
+    """The answers, as the specification reads them."""
+    answers = []
+    for data in cut(stream):
+        parsed = spec.parse_answer(data)
+        assert parsed is not None, data
+        opcode = NAMES[parsed.head.opcode]
+        answers.append(Answer(opcode, parsed.head.correlation, STATUSES[parsed.head.status], parsed.body.value))
+    return answers
 
 
 def cut(stream: bytes) -> list[bytes]:
     """Whole frames."""
     frames = []
     while stream:
-        size = 16 + int.from_bytes(stream[6:10], "big")
-        assert len(stream) >= size
+        size = GRID.measure_reply(stream, 0, 0)
+        assert 0 < size <= len(stream)
         frames.append(stream[:size])
         stream = stream[size:]
     return frames

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from gateway.conformance import vectors
-from gateway.dialects import load
+from gateway.dialects.iggy.spec import parse_grammar
 
 
-def _every() -> list[tuple[str, bytes]]:
+def code_of(frame: bytes, generation: str) -> int:
+    """What a request asks for."""
+    request = parse_grammar(frame, generation)
+    assert request is not None, frame.hex()
+    return int(request.code)
+
+
+def _every() -> list[tuple[str, int, bytes]]:
     found: dict[tuple[str, int], bytes] = {}
     for case in vectors.load("iggy"):
         generation = str(case.settings.get("generation", "g0"))
-        if case.refusal is None and load("iggy").measure_request(case.when, 0, 0) == len(case.when):
-            found.setdefault((generation, int.from_bytes(case.when[4:8], "little")), case.when)
-    return [(generation, data) for (generation, _), data in sorted(found.items())]
+        if case.refusal is None:
+            found.setdefault((generation, code_of(case.when, generation)), case.when)
+    return [(*key, found[key]) for key in sorted(found)]
 
 
 REQUESTS = _every()
-"""(generation, frame)."""
+"""(generation, code, frame)."""
 
-IDS = [f"{generation}-{int.from_bytes(data[4:8], 'little')}" for generation, data in REQUESTS]
+IDS = [f"{generation}-{code}" for generation, code, _ in REQUESTS]

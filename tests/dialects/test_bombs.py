@@ -21,7 +21,8 @@ from gateway.backends.memory import MemoryBackend
 from gateway.core import commands as q
 from gateway.core import replies as r
 from gateway.core.commands import Session
-from gateway.dialects import names
+from gateway.core.faults import CommandFailed
+from gateway.dialects import Request, names
 from net.peers import Node, Peer
 
 HERE = Session(1)
@@ -37,12 +38,28 @@ class House:
         self.backend = MemoryBackend(Clock())
         self.backend.execute(q.CreateTopic(q.Topic("default", "t"), 1), HERE)
         self.node = Node(self.backend, ground.dialect, **ground.settings)
+        self.terms = self.node.listening.listener.terms("127.0.0.1:1")
+        good = self.node.dialect.decode_request(ground.good, self.terms)
+        assert isinstance(good, Request)
+        self.good = good
+        self.answer = self.answered()
+        assert not self.refused(self.answer)
 
     def peer(self) -> Peer:
         peer = self.node.connect()
         peer.send(self.ground.prelude)
         peer.read()
         return peer
+
+    def answered(self) -> bytes:
+        """What a good request is answered on a connection of its own."""
+        peer = self.peer()
+        peer.send(self.ground.good)
+        return peer.read()
+
+    def refused(self, frame: bytes) -> bool:
+        """Whether a frame that answers says that something went wrong."""
+        return isinstance(self.node.dialect.decode_reply(self.good, frame, self.terms), CommandFailed)
 
     def check_untouched(self) -> None:
         described = self.backend.execute(q.Describe(), HERE)
@@ -68,16 +85,15 @@ def frames(house: House, answered: bytes) -> list[bytes]:
 
 def fall(house: House, bomb: Bomb) -> None:
     """A bomb on a connection of its own, and a good request behind it."""
-    ground, peer = house.ground, house.peer()
+    peer = house.peer()
     peer.send(bomb.octets)
     answers = frames(house, peer.read())
-    assert all(map(ground.refused, answers)), f"{bomb.name}: {answers}"
+    assert all(map(house.refused, answers)), f"{bomb.name}: {answers}"
     assert peer.left == bomb.ends, bomb.name
     if not bomb.ends:
         assert len(answers) == 1, bomb.name
-        request, answer = ground.good
-        peer.send(request)
-        assert peer.read() == answer, bomb.name
+        peer.send(house.ground.good)
+        assert peer.read() == house.answer, bomb.name
     peer.lose()
 
 
@@ -142,9 +158,8 @@ def test_the_longest_frames_cost_a_small_multiple_of_themselves(name: str) -> No
     took, cost = time.thread_time() - began, peak() - before
     assert took < 0.5 + size / MIB * SECONDS_OF_A_MIB
     assert cost < TIMES * size
-    request, answer = ground.good
-    peer.send(request)
-    assert peer.read() == answer
+    peer.send(ground.good)
+    assert peer.read() == house.answer
     house.check_untouched()
 
 

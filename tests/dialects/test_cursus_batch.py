@@ -6,19 +6,20 @@ from collections import Counter
 from itertools import accumulate
 
 import pytest
+from construct import Int32sb, Int32ub
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from gateway.core.commands import Fetch, Group, Next, Publish, Topic
+from gateway.core.commands import Fetch, Publish, Topic
 from gateway.core.faults import CommandFailed, Fault
 from gateway.core.records import CANONICAL, MAX_RECORDS, Header, Record, RecordBatch, Run, canonical, registry
 from gateway.core.replies import Records
 from gateway.dialects import Refusal, Request
 from gateway.dialects.cursus import DIALECT, layout
-from gateway.dialects.cursus.batch import MAX_BODY, MAX_REPLY
+from gateway.dialects.cursus.batch import MAGIC, MAX_BODY, MAX_REPLY
 from gateway.dialects.cursus.converting import body_of
 from gateway.dialects.cursus.layout import CURSUS_V1
-from gateway.dialects.cursus.spec import RECORD, parse_records, parse_request
+from gateway.dialects.cursus.spec import BATCH, RECORD, Long, parse_records, parse_request
 from gateway.dialects.dialect import Losses, Terms
 
 ORDERS = Topic("default", "orders")
@@ -272,15 +273,19 @@ def test_what_a_record_cannot_hold_is_refused(record: Record, said: str) -> None
 # -- batches that are produced
 
 
-def header(
-    count: int, *, topic: bytes = b"orders", partition: bytes = b"\0\0\0\0", acks: bytes = b"\x011", flag: int = 0
-) -> bytes:
-    numbers_of = bytes([flag]) + bytes(16) + count.to_bytes(4, "big", signed=True)
-    return b"\xba\x7c" + len(topic).to_bytes(2, "big") + topic + partition + acks + numbers_of
+def batch_of(records: list[Fields]) -> bytes:
+    """The payload of a batch, as the specification has it."""
+    place = {"partition": 0, "acks": b"1"}
+    numbers = {"idempotent": 0, "first": 0, "last": 0, "count": len(records)}
+    built: bytes = BATCH.build(
+        {"topic": ORDERS.name, "ahead": None, "place": place, **numbers, "records": records, "ignored": b""}
+    )
+    return built
 
 
 def framed(payload: bytes) -> bytes:
-    return len(payload).to_bytes(4, "big") + payload
+    built: bytes = Long.build(payload)
+    return built
 
 
 def asked(payload: bytes) -> Publish:
@@ -293,38 +298,19 @@ def asked(payload: bytes) -> Publish:
 @given(batches, st.binary(max_size=3))
 def test_a_batch_is_its_records_whatever_follows_them(records: list[Fields], more: bytes) -> None:
     octets = body(records)
-    assert asked(header(len(records)) + octets + more).batch == RecordBatch(
-        CURSUS_V1, octets, len(records), origin="cursus"
-    )
-
-
-@pytest.mark.parametrize(
-    ("place", "acks", "partition"),
-    [
-        (b"\0\x010", b"\0\x011", 0),
-        (b"\0\x0212", b"\0\x02-1", 12),
-        (b"\0\x0a0000000007", b"\0\0", 7),
-        (b"\0\1\0\0", b"\x011", 65_536),  # one byte that is no digit: the real layout
-        (b"\0\x0b1234", b"\x011", (11 << 16) + 0x3132),  # more digits than a partition has: the real layout
-    ],
-)
-def test_the_layouts_of_the_header_are_told_apart(place: bytes, acks: bytes, partition: int) -> None:
-    real = place[:2] == b"\0\x0b"
-    octets = body([as_fields(payload=b"x")])
-    payload = header(1, partition=place[:4] if real else place, acks=acks) + octets
-    assert asked(payload).to == partition
+    assert asked(batch_of(records) + more).batch == RecordBatch(CURSUS_V1, octets, len(records), origin="cursus")
 
 
 @given(batches, st.data())
 def test_specification_and_fast_path_agree_on_damaged_batches(records: list[Fields], data: st.DataObject) -> None:
-    payload = bytearray(header(len(records)) + body(records))
+    payload = bytearray(batch_of(records))
     for _ in range(data.draw(st.integers(0, 2))):
         payload[data.draw(st.integers(0, len(payload) - 1))] = data.draw(st.integers(0, 255))
     frame = framed(bytes(payload[: data.draw(st.just(len(payload)) | st.integers(0, len(payload)))]))
     request = DIALECT.decode_request(frame, terms())
     parsed = parse_request(frame)
     assert (parsed is not None) is isinstance(request, Request), frame
-    if isinstance(request, Request) and isinstance(request.command, Publish) and frame[4:6] == b"\xba\x7c":
+    if isinstance(request, Request) and isinstance(request.command, Publish) and frame.startswith(MAGIC, 4):
         assert request.command.to == parsed.partition
         assert request.command.batch.count == parsed.count
         assert request.command.batch.body == b"".join(RECORD.build(record) for record in parsed.records)
@@ -332,15 +318,19 @@ def test_specification_and_fast_path_agree_on_damaged_batches(records: list[Fiel
 
 @pytest.mark.parametrize("length", [0, 1, 0x7FFF_FFFF, 0x8000_0000, 0xFFFF_FFFF])
 def test_a_payload_of_any_claimed_length_costs_nothing(length: int) -> None:
-    octets = bytearray(body([as_fields(payload=b"xx")] * 2))
-    octets[28:32] = length.to_bytes(4, "big")
-    assert isinstance(DIALECT.decode_request(framed(header(2) + octets), terms()), Refusal)
+    octets = batch_of([as_fields(payload=b"xx")] * 2)
+    claiming = octets.replace(Long.build(b"xx"), Int32ub.build(length) + b"xx", 1)
+    assert claiming != octets
+    assert isinstance(DIALECT.decode_request(framed(claiming), terms()), Refusal)
 
 
 def test_a_hundred_thousand_records_may_be_claimed_but_have_to_be_there() -> None:
-    request = DIALECT.decode_request(framed(header(MAX_RECORDS) + body([as_fields()] * 3)), terms())
+    octets, there = batch_of([as_fields()] * 3), 3 * layout.FIXED
+    claiming = octets[: -there - Int32sb.sizeof()] + Int32sb.build(MAX_RECORDS) + octets[-there:]
+    request = DIALECT.decode_request(framed(claiming), terms())
     assert isinstance(request, Refusal)
-    assert request.failure.detail == 'ERROR: batch_decode_failed reason="failed to read message[3]: unexpected EOF"'
+    assert request.failure.fault is Fault.MALFORMED
+    assert "message[3]" in request.failure.detail
 
 
 @given(batches)
@@ -401,35 +391,10 @@ def test_batches_without_records_are_nothing() -> None:
 @given(batches, st.sets(st.integers(0, 11), max_size=3))
 def test_offsets_that_are_missing_part_the_batches(records: list[Fields], gaps: set[int]) -> None:
     offsets = [at + sum(gap < at for gap in gaps) * 10 for at in range(len(records))]
-    payload = header(len(records)) + body(
-        [{**record, "offset": offset} for record, offset in zip(records, offsets, strict=True)]
-    )
-    batches_read = read(framed(payload)).batches
+    placed = [{**record, "offset": offset} for record, offset in zip(records, offsets, strict=True)]
+    batches_read = read(framed(batch_of(placed))).batches
     assert [batch.base + at for batch in batches_read for at in range(batch.count)] == offsets
     assert len(batches_read) == 1 + sum(gap < len(records) - 1 for gap in gaps)
-
-
-@pytest.mark.parametrize(
-    "payload",
-    [
-        header(-1),
-        header(MAX_RECORDS + 1),
-        header(1),
-        header(2) + body([as_fields()]),
-        header(0)[:-1],
-        header(0)[:10],
-    ],
-)
-def test_a_data_frame_that_is_not_whole_is_malformed(payload: bytes) -> None:
-    with pytest.raises(CommandFailed) as caught:
-        read(framed(payload))
-    assert caught.value.fault is Fault.MALFORMED
-
-
-def test_a_read_of_nothing_ends_where_it_began() -> None:
-    empty = framed(header(0))
-    assert DIALECT.decode_reply(Request(Fetch(ORDERS, 0, 9)), empty, terms()) == Records(0, 0, 9)
-    assert DIALECT.decode_reply(Request(Fetch(ORDERS, 0, Next(Group("g"), 9))), empty, terms()) == Records(0, 0, 9)
 
 
 def test_a_read_is_no_longer_than_the_go_client_takes() -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import struct
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
+import wire
+from dialects.grid_frames import Answer, M, changed, cut, frame, heard
 from gateway.backends.memory import MemoryBackend
 from gateway.core import commands as q
 from gateway.core.faults import CommandFailed, Fault
@@ -18,23 +18,6 @@ from gateway.dialects.grid import glance as glancing
 from gateway.dialects.session import unlooking
 from net.peers import Node, Peer, Scripted
 
-PUT, GET, DELETE, PING = 1, 2, 3, 0x71
-
-
-def frame(opcode: int, tag: int, key: bytes = b"", value: bytes = b"", name: bytes = b"m", flags: int = 0) -> bytes:
-    sizes = len(name) + len(key) + len(value), flags, len(key), 0, len(name)
-    return struct.pack(">BBIIBHBBB", 0xDC, opcode, tag, *sizes, 2) + name + key + value
-
-
-def answers(data: bytes) -> dict[int, bytes]:
-    """Whole frames by correlation id."""
-    found = {}
-    while data:
-        size = 16 + int.from_bytes(data[6:10], "big")
-        found[int.from_bytes(data[2:6], "big")] = data[:size]
-        data = data[size:]
-    return found
-
 
 def grid(backend: MemoryBackend | Scripted | None = None, **said: object) -> Peer:
     clock = Clock()
@@ -42,15 +25,23 @@ def grid(backend: MemoryBackend | Scripted | None = None, **said: object) -> Pee
     return node.connect()
 
 
-def ask(peer: Peer, *frames: bytes) -> dict[int, bytes]:
+def get(tag: int, key: bytes) -> bytes:
+    return wire.request("grid", q.MapGet(M, key), tag)
+
+
+def put(tag: int, key: bytes, value: bytes) -> bytes:
+    return wire.request("grid", q.MapPut(M, key, value), tag)
+
+
+def ask(peer: Peer, *frames: bytes) -> dict[int, Answer]:
     peer.send(b"".join(frames))
-    return answers(peer.read())
+    return {answer.tag: answer for answer in heard(peer.read())}
 
 
 keys = st.sampled_from([b"a", b"b", b"c"])
 numbered = st.builds(
     lambda opcode, key, value, name, flags: (opcode, key, value, name, flags),
-    st.sampled_from([GET, GET, GET, PUT, DELETE, PING, 0x05, 0x7F]),
+    st.sampled_from(["MAP_GET", "MAP_GET", "MAP_GET", "MAP_PUT", "MAP_DELETE", "PING", "MAP_SIZE", 0x7F]),
     keys | st.just(b""),
     st.binary(max_size=5),
     st.sampled_from([b"m", b"n", b"\xff", b""]),
@@ -59,7 +50,7 @@ numbered = st.builds(
 
 
 @given(st.lists(st.lists(numbered, max_size=12), max_size=5))
-def test_the_answers_are_those_of_the_usual_way(chunks: list[list[tuple[int, bytes, bytes, bytes, int]]]) -> None:
+def test_the_answers_are_those_of_the_usual_way(chunks: list[list[tuple[str | int, bytes, bytes, bytes, int]]]) -> None:
     short, usual = grid(), grid()
     usual.connection._session.looking = unlooking
     tag = 0
@@ -67,33 +58,39 @@ def test_the_answers_are_those_of_the_usual_way(chunks: list[list[tuple[int, byt
         frames = []
         for opcode, key, value, name, flags in chunk:
             tag += 1
-            frames.append(frame(opcode, tag, key, value, name, flags))
-        assert ask(short, *frames) == ask(usual, *frames)
+            frames.append(changed(frame(opcode, tag, name, key, value), flags=flags))
+        for peer in (short, usual):
+            peer.send(b"".join(frames))
+        assert sorted(cut(short.read())) == sorted(cut(usual.read()))
         assert short.left == usual.left
 
 
 def test_a_get_behind_a_put_sees_what_was_put_and_one_before_does_not() -> None:
     peer = grid()
-    ask(peer, frame(PUT, 1, b"k", b"old"), frame(GET, 2, b"k"))
-    said = ask(peer, frame(GET, 3, b"k"), frame(PUT, 4, b"k", b"new"), frame(GET, 5, b"k"))
-    assert (said[3][16:], said[5][16:]) == (b"old", b"new")
-    assert said[3][13] == 0
-    assert ask(peer, frame(GET, 6, b"none"))[6] == bytes.fromhex("dc80 00000006 00000000 00 0000 01 00 02")
+    ask(peer, put(1, b"k", b"old"), get(2, b"k"))
+    said = ask(peer, get(3, b"k"), put(4, b"k", b"new"), get(5, b"k"))
+    assert (said[3].value, said[5].value) == (b"old", b"new")
+    assert said[3].status == "OK"
+    assert ask(peer, get(6, b"none"))[6].status == "NOT_FOUND"
 
 
 def test_most_go_the_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
     peer = grid()
-    ask(peer, *[frame(PUT, at, b"%d" % at, b"v%d" % at) for at in range(100)], frame(GET, 200, b"1"))
+    ask(
+        peer,
+        *[put(at, b"%d" % at, b"v%d" % at) for at in range(100)],
+        get(200, b"1"),
+    )
     monkeypatch.setattr(peer.connection, "_start", None)
-    said = ask(peer, *[frame(GET, at, b"%d" % at) for at in range(100)])
-    assert [said[at][16:] for at in range(100)] == [b"v%d" % at for at in range(100)]
+    said = ask(peer, *[get(at, b"%d" % at) for at in range(100)])
+    assert [said[at].value for at in range(100)] == [b"v%d" % at for at in range(100)]
 
 
 def test_nothing_is_read_at_once_for_who_has_to_log_in_first() -> None:
     backend = Scripted()
     peer = grid(backend, auth="required")
-    said = ask(peer, frame(GET, 1, b"k"), frame(GET, 2, b"k"))
-    assert [said[tag][13] for tag in (1, 2)] == [4, 4]
+    said = ask(peer, get(1, b"k"), get(2, b"k"))
+    assert [said[tag].status for tag in (1, 2)] == ["UNAUTHORIZED"] * 2
     assert backend.asked == []
 
 
@@ -106,32 +103,36 @@ def test_what_cannot_be_had_at_once_is_asked_in_the_usual_way() -> None:
 
     backend = Later()
     peer = grid(backend)
-    peer.send(frame(GET, 1, b"k"))
+    peer.send(get(1, b"k"))
     backend.answer(MapValue(b"one"))
     peer.read()
-    peer.send(frame(GET, 2, b"k") + frame(GET, 3, b"k"))
+    peer.send(get(2, b"k") + get(3, b"k"))
     looked, *asked = backend.open
     looked.errback(CommandFailed(Fault.UNAVAILABLE))
     for each in asked:
         each.callback(MapValue(b"two"))
-    said = answers(peer.read())
-    assert [said[tag][16:] for tag in (2, 3)] == [b"two", b"two"]
+    said = {answer.tag: answer for answer in heard(peer.read())}
+    assert [said[tag].value for tag in (2, 3)] == [b"two", b"two"]
 
 
 def test_who_never_answers_at_once_is_asked_once() -> None:
     backend = Scripted()
     peer = grid(backend)
-    peer.send(frame(GET, 1, b"k"))
+    peer.send(get(1, b"k"))
     assert len(backend.asked) == 1
 
 
 def test_values_beyond_the_bound_are_left_to_the_usual_way(monkeypatch: pytest.MonkeyPatch) -> None:
     peer = grid()
-    ask(peer, *[frame(PUT, at, b"%d" % at, bytes(1000)) for at in range(20)], frame(GET, 100, b"1"))
+    ask(
+        peer,
+        *[put(at, b"%d" % at, bytes(1000)) for at in range(20)],
+        get(100, b"1"),
+    )
     monkeypatch.setattr(glancing, "MOST", 5_500)
     started: list[int] = []
     start = peer.connection._start
     monkeypatch.setattr(peer.connection, "_start", lambda call: (started.append(call.request.tag), start(call)))
-    said = ask(peer, *[frame(GET, at, b"%d" % at) for at in range(20)])
+    said = ask(peer, *[get(at, b"%d" % at) for at in range(20)])
     assert started == list(range(5, 20))
-    assert all(len(said[at]) == 1016 for at in range(20))
+    assert all(len(said[at].value) == 1000 for at in range(20))

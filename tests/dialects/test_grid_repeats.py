@@ -6,61 +6,33 @@ from typing import Any
 
 import pytest
 
-from dialects.grid_frames import cut, frame, i32, i64, listener, ok, one
+import wire
+from dialects.grid_frames import MEANT, M, asking, changed, cut, flags_of, frame, heard, i64, listener, ok, one
+from gateway.core import commands as q
 from gateway.core import replies as r
 from gateway.core.faults import CommandFailed, Fault
 from gateway.core.replies import Outcome
 from gateway.dialects import Call
-from gateway.dialects.grid.numbers import OPCODES
+from gateway.dialects.grid import numbers
 from gateway.dialects.grid.repeats import MOST_WAITING
 from gateway.dialects.grid.service import OPERATIONS
 from gateway.dialects.grid.session import GridListener, GridSession
+from gateway.dialects.grid.terms import Asked
 
-UP = frame(0x52, 1, b"m", sender=b"c1:7")
-"""COUNTER_INCREMENT, which is not to be done twice."""
+SENDER = b"c1:7"
+UP = asking("COUNTER_INCREMENT", 1, SENDER)
+"""What is not to be done twice."""
 
-CHANGING = {
-    0x01: b"",
-    0x03: b"",
-    0x06: b"",
-    0x07: b"",
-    0x08: b"",
-    0x09: i32(0) * 2,
-    0x0A: i64(5),
-    0x0B: b"",
-    0x20: b"",
-    0x21: b"",
-    0x24: b"",
-    0x30: b"",
-    0x40: b"",
-    0x41: b"",
-    0x44: b"",
-    0x51: i64(1),
-    0x52: b"",
-    0x53: b"",
-    0x54: i64(1),
-    0x55: i64(1) * 2,
-    0x60: b"",
-    0x61: b"",
-}
 READING = {
-    0x02: b"",
-    0x04: b"",
-    0x05: b"",
-    0x0C: b"",
-    0x0D: b"",
-    0x0E: b"",
-    0x0F: b"",
-    0x22: b"",
-    0x23: b"",
-    0x31: b"",
-    0x32: i64(0) + i32(1),
-    0x42: b"",
-    0x43: b"",
-    0x50: b"",
-    0x62: b"",
-    0x71: b"",
+    *("MAP_GET", "MAP_CONTAINS", "MAP_SIZE", "MAP_KEYS", "MAP_VALUES", "MAP_SCAN", "MAP_GET_ALL"),
+    *("QUEUE_PEEK", "QUEUE_SIZE", "TOPIC_SUBSCRIBE", "TOPIC_POLL", "SET_CONTAINS", "SET_SIZE"),
+    *("COUNTER_GET", "LOCK_IS_LOCKED", "PING"),
 }
+CHANGING = MEANT.keys() - READING - {"AUTH"}
+
+
+def login_of(name: str) -> bytes:
+    return wire.request("grid", q.Authenticate("plain", name, "secret"), 1)
 
 
 class Grid:
@@ -85,40 +57,38 @@ class Grid:
         return session.take()
 
 
+def up(name: bytes, key: bytes, sender: bytes) -> bytes:
+    return frame("COUNTER_INCREMENT", 1, name, key, sender=sender)
+
+
 def repeated(tag: int, data: bytes = UP) -> bytes:
     """The same under another correlation id."""
-    return data[:2] + tag.to_bytes(4, "big") + data[6:]
+    return changed(data, correlation=tag)
 
 
-def key_for(opcode: int) -> bytes:
-    return b"" if opcode == 0x21 else b"k"
-
-
-@pytest.mark.parametrize("opcode", CHANGING, ids=hex)
-def test_what_changes_something_is_done_once(opcode: int) -> None:
+@pytest.mark.parametrize("operation", sorted(CHANGING))
+def test_what_changes_something_is_done_once(operation: str) -> None:
     grid = Grid()
-    data = frame(opcode, 1, b"m", key_for(opcode), CHANGING[opcode], sender=b"c1:7")
+    data = asking(operation, 1, SENDER)
     session = grid.session()
     (call,) = grid.ask(session, data)
     assert grid.ask(session, repeated(2, data)) == []
-    other = frame(opcode, 3, b"m", key_for(opcode), CHANGING[opcode], sender=b"c1:8")
-    assert len(grid.ask(session, other)) == 1
+    assert len(grid.ask(session, asking(operation, 3, b"c1:8"))) == 1
     session.answer(call, CommandFailed(Fault.BUSY))
-    assert [said[2:6] for said in cut(session.take())] == [b"\0\0\0\1", b"\0\0\0\2"]
+    assert [said.tag for said in heard(session.take())] == [1, 2]
 
 
-@pytest.mark.parametrize("opcode", READING, ids=hex)
-def test_what_reads_is_read_again(opcode: int) -> None:
+@pytest.mark.parametrize("operation", sorted(READING))
+def test_what_reads_is_read_again(operation: str) -> None:
     grid = Grid()
-    data = frame(opcode, 1, b"m", b"k", READING[opcode], sender=b"c1:7")
-    assert len(grid.ask(grid.session(), data * 2)) == 2
+    assert len(grid.ask(grid.session(), asking(operation, 1, SENDER) * 2)) == 2
 
 
 def test_every_operation_is_one_or_the_other() -> None:
-    told_apart = {OPCODES[name]: operation.changes for name, operation in OPERATIONS.items()}
-    del told_apart[OPCODES["AUTH"]], told_apart[OPCODES["TOPIC_UNSUBSCRIBE"]]
-    assert {opcode for opcode, changes in told_apart.items() if changes} == set(CHANGING)
-    assert {opcode for opcode, changes in told_apart.items() if not changes} == set(READING)
+    told_apart = {name: operation.changes for name, operation in OPERATIONS.items()}
+    del told_apart["AUTH"], told_apart["TOPIC_UNSUBSCRIBE"]
+    assert {name for name, changes in told_apart.items() if changes} == CHANGING
+    assert {name for name, changes in told_apart.items() if not changes} == READING
 
 
 def test_a_repetition_gets_the_answer_under_its_own_correlation_id_on_any_connection() -> None:
@@ -135,19 +105,19 @@ def test_a_repetition_is_answered_in_its_own_version() -> None:
     grid = Grid()
     grid.done(grid.session(), UP, r.Count(5))
     old = grid.session()
-    assert grid.ask(old, frame(0x52, 9, b"m", sender=b"c1:7", version=0)) == []
+    assert grid.ask(old, changed(UP, correlation=9, version=0)) == []
     assert old.take() == ok(9, i64(5), version=0)
 
 
 @pytest.mark.parametrize(
     "other",
     [
-        frame(0x52, 1, b"m", sender=b"c1:8"),
-        frame(0x53, 1, b"m", sender=b"c1:7"),
-        frame(0x52, 1, b"n", sender=b"c1:7"),
-        frame(0x52, 1, b"m", b"k", sender=b"c1:7"),
-        frame(0x52, 1, b"m"),
-        frame(0x52, 1, b"m", sender=b""),
+        asking("COUNTER_INCREMENT", 1, b"c1:8"),
+        asking("COUNTER_DECREMENT", 1, SENDER),
+        up(b"n", b"", SENDER),
+        up(b"m", b"k", SENDER),
+        asking("COUNTER_INCREMENT"),
+        asking("COUNTER_INCREMENT", 1, b""),
     ],
 )
 def test_another_request_is_no_repetition(other: bytes) -> None:
@@ -160,13 +130,13 @@ def test_another_request_is_no_repetition(other: bytes) -> None:
 def test_the_bounds_between_fields_count() -> None:
     grid = Grid()
     session = grid.session()
-    grid.done(session, frame(0x01, 1, b"m", b"ab", b"c", sender=b"c1:7"), r.MapChanged(True))
-    assert len(grid.ask(session, frame(0x01, 1, b"m", b"a", b"bc", sender=b"c1:7"))) == 1
+    grid.done(session, frame("MAP_PUT", 1, b"m", b"ab", b"c", sender=SENDER), r.MapChanged(True))
+    assert len(grid.ask(session, frame("MAP_PUT", 1, b"m", b"a", b"bc", sender=SENDER))) == 1
 
 
 def test_who_sends_no_sender_id_is_served_each_time() -> None:
     grid = Grid()
-    assert len(grid.ask(grid.session(), frame(0x52, 1, b"m") * 3)) == 3
+    assert len(grid.ask(grid.session(), asking("COUNTER_INCREMENT") * 3)) == 3
 
 
 def test_repetitions_wait_for_the_first_attempt() -> None:
@@ -189,7 +159,7 @@ def test_repetitions_wait_for_the_first_attempt() -> None:
 def test_a_first_attempt_that_takes_longer_than_a_minute_is_waited_for() -> None:
     grid = Grid()
     session = grid.session()
-    poll = frame(0x21, 1, b"m", i64(600_000), sender=b"c1:7")
+    poll = wire.request("grid", q.Take(M, 600.0), 1, Asked(sender=SENDER))
     (call,) = grid.ask(session, poll)
     grid.now += 500.0
     session.tick(grid.now)
@@ -214,8 +184,8 @@ def test_so_many_may_wait_and_no_more() -> None:
     session = grid.session()
     (call,) = grid.ask(session, UP)
     assert grid.ask(session, UP * (MOST_WAITING + 1)) == []
-    (busy,) = cut(session.take())
-    assert busy[1] == 0x83
+    (busy,) = heard(session.take())
+    assert busy.opcode == "RESPONSE_SERVER_BUSY"
     session.answer(call, r.Count(5))
     assert len(cut(session.take())) == MOST_WAITING + 1
 
@@ -244,7 +214,7 @@ def test_time_forgets_even_if_nobody_asks() -> None:
     grid = Grid(repeat_seconds=5.0)
     session = grid.session()
     for tag in range(3):
-        grid.done(session, frame(0x52, 1, b"m", sender=b"%d" % tag), r.Count(1))
+        grid.done(session, asking("COUNTER_INCREMENT", 1, b"%d" % tag), r.Count(1))
     assert len(grid.listener.repeats) == 3
     session.tick(1005.0)
     assert len(grid.listener.repeats) == 0
@@ -257,7 +227,7 @@ def test_what_is_out_of_date_behind_something_younger_is_not_found() -> None:
     session = grid.session()
     grid.done(session, UP, r.Count(5))
     grid.now += 30.0
-    grid.done(session, frame(0x52, 1, b"m", sender=b"c1:8"), r.Count(6))
+    grid.done(session, asking("COUNTER_INCREMENT", 1, b"c1:8"), r.Count(6))
     assert grid.ask(session, UP) == []
     grid.now += 30.0
     assert len(grid.listener.repeats) == 2
@@ -275,7 +245,7 @@ def test_nothing_is_kept_where_the_operator_says_so() -> None:
 def test_the_one_that_was_asked_about_longest_ago_makes_room() -> None:
     grid = Grid(repeat_entries=2)
     session = grid.session()
-    a, b, c = (frame(0x52, 1, b"m", sender=sender) for sender in (b"a", b"b", b"c"))
+    a, b, c = (asking("COUNTER_INCREMENT", 1, sender) for sender in (b"a", b"b", b"c"))
     grid.done(session, a, r.Count(1))
     grid.done(session, b, r.Count(2))
     assert grid.ask(session, a) == []
@@ -285,20 +255,20 @@ def test_the_one_that_was_asked_about_longest_ago_makes_room() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "outcome"),
+    ("operation", "outcome"),
     [
-        (frame(0x0B, 1, b"m", b"k", sender=b"c1:7"), r.MapChanged(True, bytes(60))),
-        (frame(0x21, 1, b"m", sender=b"c1:7"), r.Records(0, 0, 1, (one(bytes(60)),))),
+        ("MAP_GET_AND_REMOVE", r.MapChanged(True, bytes(60))),
+        ("QUEUE_POLL", r.Records(0, 0, 1, (one(bytes(60)),))),
     ],
 )
-def test_the_values_in_answers_are_bounded_too(data: bytes, outcome: r.Reply) -> None:
+def test_the_values_in_answers_are_bounded_too(operation: str, outcome: r.Reply) -> None:
     grid = Grid(repeat_bytes=200)
     session = grid.session()
     for sender in (b"c1:1", b"c1:2", b"c1:3", b"c1:4"):
-        grid.done(session, data.replace(b"c1:7", sender), outcome)
+        grid.done(session, asking(operation, 1, sender), outcome)
     assert 0 < grid.listener.repeats.held <= 200
-    assert grid.ask(session, data.replace(b"c1:7", b"c1:4")) == []
-    assert len(grid.ask(session, data.replace(b"c1:7", b"c1:1"))) == 1
+    assert grid.ask(session, asking(operation, 1, b"c1:4")) == []
+    assert len(grid.ask(session, asking(operation, 1, b"c1:1"))) == 1
     grid.now += 60.0
     session.tick(grid.now)
     assert grid.listener.repeats.held == 0
@@ -307,7 +277,7 @@ def test_the_values_in_answers_are_bounded_too(data: bytes, outcome: r.Reply) ->
 def test_one_answer_that_is_larger_than_all_may_be_is_not_kept() -> None:
     grid = Grid(repeat_bytes=10)
     session = grid.session()
-    data = frame(0x0B, 1, b"m", b"k", sender=b"c1:7")
+    data = asking("MAP_GET_AND_REMOVE", 1, SENDER)
     assert grid.done(session, data, r.MapChanged(True, bytes(60))) == ok(1, bytes(60))
     assert len(grid.listener.repeats) == 0
 
@@ -317,11 +287,11 @@ def test_an_attempt_that_had_to_make_room_is_answered_like_any() -> None:
     session = grid.session()
     (call,) = grid.ask(session, UP)
     assert grid.ask(session, repeated(2)) == []
-    grid.done(session, frame(0x52, 9, b"m", sender=b"z"), r.Count(3))
+    grid.done(session, asking("COUNTER_INCREMENT", 9, b"z"), r.Count(3))
     session.answer(call, r.Count(5))
     assert session.take() == ok(1, i64(5)) + ok(2, i64(5))
     (call,) = grid.ask(session, UP)
-    grid.done(session, frame(0x52, 9, b"m", sender=b"y"), r.Count(3))
+    grid.done(session, asking("COUNTER_INCREMENT", 9, b"y"), r.Count(3))
     session.answer(call, CommandFailed(Fault.BUSY))
     assert len(grid.listener.repeats) == 1
 
@@ -332,18 +302,17 @@ def test_a_failure_is_told_and_not_kept() -> None:
     (call,) = grid.ask(session, UP)
     grid.ask(session, repeated(2))
     session.answer(call, CommandFailed(Fault.BUSY))
-    first, second = cut(session.take())
-    assert (first[1], second[1]) == (0x83, 0x83)
+    assert [said.opcode for said in heard(session.take())] == ["RESPONSE_SERVER_BUSY"] * 2
     assert grid.done(session, UP, r.Count(5)) == ok(1, i64(5))
 
 
 def test_a_miss_is_an_answer_like_any() -> None:
     grid = Grid()
     session = grid.session()
-    data = frame(0x03, 1, b"m", b"k", sender=b"c1:7")
-    assert grid.done(session, data, CommandFailed(Fault.NO_SUCH_TOPIC)) == ok(1, status=1)
+    data = asking("MAP_DELETE", 1, SENDER)
+    assert grid.done(session, data, CommandFailed(Fault.NO_SUCH_TOPIC)) == ok(1, status="NOT_FOUND")
     assert grid.ask(session, data) == []
-    assert session.take() == ok(1, status=1)
+    assert session.take() == ok(1, status="NOT_FOUND")
 
 
 def test_who_repeats_what_a_lost_connection_asked_gets_the_answer_that_it_would_have_got() -> None:
@@ -372,43 +341,44 @@ def test_what_a_lost_connection_asked_and_was_not_done_is_done_for_who_repeats_i
 def test_answers_are_for_those_who_could_have_asked() -> None:
     grid = Grid()
 
-    def logged_in(name: bytes) -> GridSession:
+    def logged_in(name: str) -> GridSession:
         session = grid.session()
-        (call,) = grid.ask(session, frame(0x70, 1, b"", name, b"secret"))
-        session.answer(call, r.Authenticated(name.decode()))
+        (call,) = grid.ask(session, login_of(name))
+        session.answer(call, r.Authenticated(name))
         session.take()
         return session
 
-    ann = logged_in(b"ann")
+    ann = logged_in("ann")
     grid.done(ann, UP, r.Count(5))
     assert len(grid.ask(grid.session(), UP)) == 1
-    assert len(grid.ask(logged_in(b"bob"), UP)) == 1
-    assert grid.ask(logged_in(b"ann"), UP) == []
+    assert len(grid.ask(logged_in("bob"), UP)) == 1
+    assert grid.ask(logged_in("ann"), UP) == []
 
 
 def test_what_is_asked_behind_a_login_is_no_repetition_of_what_nobody_asked() -> None:
     grid = Grid()
     session = grid.session()
-    login, asked = grid.ask(session, frame(0x70, 1, b"", b"ann", b"secret") + UP)
+    login, asked = grid.ask(session, login_of("ann") + UP)
     session.answer(login, r.Authenticated("ann"))
     session.answer(asked, r.Count(5))
     assert len(grid.ask(grid.session(), UP)) == 1
     other = grid.session()
-    (login,) = grid.ask(other, frame(0x70, 1, b"", b"eve", b"guess"))
+    (login,) = grid.ask(other, login_of("eve"))
     other.answer(login, CommandFailed(Fault.BAD_CREDENTIALS))
     other.take()
-    assert grid.done(other, frame(0x52, 1, b"m", sender=b"e:1"), r.Count(1)) == ok(1, i64(1))
-    assert grid.ask(other, frame(0x52, 1, b"m", sender=b"e:1")) == [], "nobody again"
+    again = asking("COUNTER_INCREMENT", 1, b"e:1")
+    assert grid.done(other, again, r.Count(1)) == ok(1, i64(1))
+    assert grid.ask(other, again) == [], "nobody again"
 
 
 def test_a_repetition_may_be_compressed_when_the_first_was_not() -> None:
     grid = Grid(compression=["lz4"], compress_above=0)
     first, second = grid.session(), grid.session()
     value = b"abcd" * 100
-    data = frame(0x0B, 1, b"m", b"k", sender=b"c1:7")
+    data = asking("MAP_GET_AND_REMOVE", 1, SENDER)
     assert grid.done(first, data, r.MapChanged(True, value)) == ok(1, value)
     second.terms.agree(1 << 7)
     assert grid.ask(second, data) == []
     said = second.take()
-    assert said[10] == 0x0A
+    assert flags_of(said) == numbers.FLAGS["COMPRESSED_LZ4"] | numbers.FLAGS["COMPRESSION_INTEGRITY"]
     assert len(said) < 100

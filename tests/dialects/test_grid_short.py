@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dialects.grid_frames import terms
+from dialects.grid_frames import ok, terms
 from gateway.core.commands import MapGet, Topic
 from gateway.core.faults import CommandFailed, Fault
 from gateway.core.replies import MapValue
@@ -47,10 +47,7 @@ def test_an_answer_is_the_same_where_it_might_have_been_compressed(value: bytes 
     packing.agree(packing.bitmap)
     assert packing.agreed
     answers = {GRID.encode_reply(Request(GET, 7, GOT), MapValue(value), at) for at in (plain, packing)}
-    body = value or b""
-    status = 1 if value is None else 0
-    head = b"\xdc\x80\0\0\0\7" + len(body).to_bytes(4, "big") + bytes([0, 0, 0, status, 0, 1])
-    assert answers == {head + body}
+    assert answers == {ok(7, value or b"", status="NOT_FOUND" if value is None else "OK", version=1)}
 
 
 @pytest.mark.parametrize("context", [GOT, None], ids=["heard", "asked by us"])

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-import struct
 import uuid
 import zlib
 from collections import Counter
 from itertools import accumulate
+from typing import Any
 
 import msgspec
 import pytest
 import xxhash
+from construct import (
+    Construct,
+    ConstructError,
+    Container,
+    GreedyBytes,
+    GreedyRange,
+    Int8ul,
+    Prefixed,
+    Terminated,
+)
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
@@ -19,6 +29,7 @@ from gateway.core.records import MAX_RECORDS, WIDTHS, Encoding, Header, HeaderKi
 from gateway.dialects.cursus.converting import body_of as cursus_body
 from gateway.dialects.cursus.layout import CURSUS_V1
 from gateway.dialects.dialect import Losses
+from gateway.dialects.iggy import spec
 from gateway.dialects.iggy.converting import messages_of
 from gateway.dialects.iggy.headers import read_headers, write_headers
 from gateway.dialects.iggy.layout_g0 import IGGY_G0, read_g0, write_g0
@@ -50,35 +61,49 @@ class Message(msgspec.Struct, frozen=True):
 # -- the slow and obvious ones
 
 
+def generation(encoding: Encoding) -> str:
+    """The newest that it is of."""
+    return {IGGY_G0: "g0", IGGY_G2B: "g2b", IGGY_G2C: "g2c"}[encoding]
+
+
 def typed(encoding: Encoding) -> bool:
     return encoding is IGGY_G2C
 
 
-def reserved(encoding: Encoding) -> bytes:
-    return bytes(8) if encoding is IGGY_G2C else b""
+KEY = "key" / Prefixed(Int8ul, GreedyBytes)
+POLLED = {at: spec.polled_message(generation(at), GreedyBytes) for at in ENCODINGS}
+SENT = {at: spec.sent_message(generation(at), GreedyBytes) for at in ENCODINGS}
+BODIES = {at: KEY + "messages" / GreedyRange(POLLED[at]) + Terminated for at in ENCODINGS}
+HEADERS = {kinds: spec.headers_of("g2c" if kinds else "g0") for kinds in (False, True)}
+
+
+def parts(encoding: Encoding, at: Message) -> dict[str, object]:
+    """By the names of the specification."""
+    return {
+        "checksum": zlib.crc32(at.payload) if encoding is IGGY_G0 else at.checksum,
+        "id": at.id,
+        "offset": at.offset,
+        "state": 1,
+        "timestamp": at.timestamp,
+        "origin_timestamp": at.origin,
+        "headers_length": len(at.tail),
+        "payload_length": len(at.payload),
+        "reserved": bytes(8 * typed(encoding)),
+        "payload": at.payload,
+        "headers": at.tail,
+    }
 
 
 def written(encoding: Encoding, at: Message) -> bytes:
     """A message in poll layout."""
-    tail, payload = len(at.tail), len(at.payload)
-    if encoding is IGGY_G0:
-        head = struct.pack("<QBQ16sII", at.offset, 1, at.timestamp, at.id, zlib.crc32(at.payload), tail)
-        return head + at.tail + struct.pack("<I", payload) + at.payload
-    head = struct.pack("<Q16sQQQII", at.checksum, at.id, at.offset, at.timestamp, at.origin, tail, payload)
-    return head + reserved(encoding) + at.payload + at.tail
+    return POLLED[encoding].build(parts(encoding, at))
 
 
 def sent(encoding: Encoding, messages: list[Message]) -> bytes:
     """What follows the partitioning of a SEND, or the count of messages."""
-    if encoding is IGGY_G0:
-        parts = [
-            at.id + struct.pack("<I", len(at.tail)) + at.tail + struct.pack("<I", len(at.payload)) + at.payload
-            for at in messages
-        ]
-        return b"".join(parts)
-    parts = [written(encoding, at) for at in messages]
-    index = b"".join(struct.pack("<IIQ", 0, end, 0) for end in accumulate(map(len, parts)))
-    return index + b"".join(parts)
+    octets = [SENT[encoding].build(parts(encoding, at)) for at in messages]
+    ends = [] if encoding is IGGY_G0 else accumulate(map(len, octets))
+    return b"".join([*(spec.INDEX.build({"end": end}) for end in ends), *octets])
 
 
 def received(encoding: Encoding, messages: list[Message]) -> bytes:
@@ -94,76 +119,39 @@ class Bad(Exception):
     """Not what the page describes."""
 
 
-def take(octets: bytes, at: int, size: int) -> tuple[bytes, int]:
-    if at + size > len(octets):
-        raise Bad
-    return octets[at : at + size], at + size
-
-
-def number(octets: bytes, at: int, size: int) -> tuple[int, int]:
-    found, at = take(octets, at, size)
-    return int.from_bytes(found, "little"), at
+def parsed(grammar: Construct, octets: bytes) -> Any:
+    """Raises Bad."""
+    try:
+        return grammar.parse(octets)
+    except ConstructError as error:
+        raise Bad from error
 
 
 def slow_headers(tail: bytes, kinds: bool) -> list[Header]:
     """Every header.  Raises Bad."""
-    found, at = [], 0
-    while at < len(tail):
-        key_kind = 2
-        if kinds:
-            key_kind, at = number(tail, at, 1)
-        size, at = number(tail, at, 4)
-        key, at = take(tail, at, size)
-        kind, at = number(tail, at, 1)
-        size, at = number(tail, at, 4)
-        value, at = take(tail, at, size)
-        if not (1 <= key_kind <= 15 and 1 <= kind <= 15 and 1 <= len(key) <= 255 and 1 <= len(value) <= 255):
-            raise Bad
-        for octets, known in ((key, HeaderKind(key_kind)), (value, HeaderKind(kind))):
-            if known in WIDTHS and len(octets) != WIDTHS[known]:
-                raise Bad
-        found.append(Header(key, value, HeaderKind(kind), HeaderKind(key_kind)))
-    return found
+    found = parsed(HEADERS[kinds], tail).all
+    return [Header(at.key.bytes, at.value.bytes, HeaderKind(at.kind), HeaderKind(at.key_kind)) for at in found]
 
 
-def slow_messages(encoding: Encoding, octets: bytes, at: int) -> list[tuple[Message, int]]:
-    """Every message in poll layout, and where it ends.  Raises Bad."""
-    found = []
-    while at < len(octets):
-        if encoding is IGGY_G0:
-            offset, at = number(octets, at, 8)
-            state, at = number(octets, at, 1)
-            timestamp, at = number(octets, at, 8)
-            id, at = take(octets, at, 16)
-            checksum, at = number(octets, at, 4)
-            size, at = number(octets, at, 4)
-            tail, at = take(octets, at, size)
-            size, at = number(octets, at, 4)
-            payload, at = take(octets, at, size)
-            origin, sound = 0, state == 1 and checksum == zlib.crc32(payload)
-        else:
-            checksum, at = number(octets, at, 8)
-            id, at = take(octets, at, 16)
-            offset, at = number(octets, at, 8)
-            timestamp, at = number(octets, at, 8)
-            origin, at = number(octets, at, 8)
-            size, at = number(octets, at, 4)
-            length, at = number(octets, at, 4)
-            nothing, at = take(octets, at, len(reserved(encoding)))
-            payload, at = take(octets, at, length)
-            tail, at = take(octets, at, size)
-            sound = not checksum and not any(nothing)
-        if not sound:
-            raise Bad
-        slow_headers(tail, typed(encoding))
-        found.append((Message(payload, id, origin, offset, timestamp, tail), at))
-    return found
+def message_of(encoding: Encoding, at: Container) -> Message:
+    """Raises Bad for headers that are none."""
+    slow_headers(at.headers, typed(encoding))
+    return Message(at.payload, at.id, at.get("origin_timestamp", 0), at.offset, at.timestamp, at.headers)
+
+
+def sound(encoding: Encoding, at: Container) -> bool:
+    """Whether it is as a body has it: with the checksum of its payload, or none."""
+    if encoding is IGGY_G0:
+        return bool(at.state == 1 and at.checksum == zlib.crc32(at.payload))
+    return not at.checksum and not any(at.reserved)
 
 
 def slow(encoding: Encoding, body: bytes) -> list[Message]:
     """Every message of a body.  Raises Bad."""
-    size, at = number(body, 0, 1)
-    return [message for message, _ in slow_messages(encoding, body, take(body, at, size)[1])]
+    found = parsed(BODIES[encoding], body).messages
+    if not all(sound(encoding, at) for at in found):
+        raise Bad
+    return [message_of(encoding, at) for at in found]
 
 
 def record(key: bytes, encoding: Encoding, at: Message) -> Record:
@@ -242,7 +230,7 @@ def test_a_stamp_changes_offsets_times_and_missing_ids_and_nothing_else(
     upper = xxhash.xxh64_intdigest(body) & 0xFFFF_FFFF_FFFF_0FFF | 0x8000
     expected = []
     for index, at in enumerate(messages):
-        made = (upper << 64 | 2 << 62 | timestamp + index).to_bytes(16, "little")
+        made = uuid.UUID(int=upper << 64 | 2 << 62 | timestamp + index).bytes[::-1]
         id = at.id if any(at.id) else made
         expected.append(Message(at.payload, id, at.origin, base + index, timestamp + index, at.tail))
     assert encoding.stamp(body, base, timestamp) == body_with(encoding, key, expected)
@@ -408,28 +396,12 @@ def test_a_damaged_send_is_refused_where_one_message_at_a_time_refuses_it(
 
 def slow_send(encoding: Encoding, count: int, octets: bytes) -> object:
     """The messages in poll layout, or the server's number of what is wrong with them.  Raises Bad."""
-    if encoding is IGGY_G0:
-        messages, at = [], 0
-        while at < len(octets):
-            id, at = take(octets, at, 16)
-            size, at = number(octets, at, 4)
-            tail, at = take(octets, at, size)
-            slow_headers(tail, False)
-            size, at = number(octets, at, 4)
-            payload, at = take(octets, at, size)
-            messages.append(Message(payload, id, tail=tail))
-    else:
-        index, at = take(octets, 0, 16 * count)
-        blank = bytearray(octets)
-        while at < len(octets):  # what a client has no say in
-            size, length = (number(octets, at + place, 4)[0] for place in (48, 52))
-            for first, last in ((0, 8), (24, 40), (56, 56 + len(reserved(encoding)))):
-                blank[at + first : at + last] = bytes(last - first)
-            at += 56 + len(reserved(encoding)) + size + length
-        found = slow_messages(encoding, bytes(blank), 16 * count)
-        messages = [message for message, _ in found]
-        if index != b"".join(struct.pack("<IIQ", 0, end - 16 * count, 0) for _, end in found):
-            raise Bad
+    index = "index" / spec.INDEX[0 if encoding is IGGY_G0 else count]
+    found = parsed(index + "messages" / GreedyRange(SENT[encoding]) + Terminated, octets)
+    begin = 16 * len(found.index)
+    if encoding is not IGGY_G0 and [at.end + begin for at in found.index] != [at.end for at in found.messages]:
+        raise Bad
+    messages = [message_of(encoding, Container(at, offset=0, timestamp=0)) for at in found.messages]
     if not any(at.payload for at in messages):
         return 4024 if messages else 4009
     return b"".join(written(encoding, at) for at in messages)
@@ -439,7 +411,7 @@ def outcome(encoding: Encoding, count: int, octets: bytes) -> object:
     try:
         return read_g0(octets)[1] if encoding is IGGY_G0 else read_g2(encoding, count, octets)
     except CommandFailed as failure:
-        return failure.facts.get("status", failure.fault)
+        return failure.fault if failure.fault is Fault.MALFORMED else failure.facts["status"]
 
 
 def refused(encoding: Encoding, messages: list[Message]) -> tuple[Fault, object]:
@@ -481,8 +453,10 @@ def test_a_send_needs_a_message_and_a_payload(encoding: Encoding) -> None:
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
 def test_a_send_has_no_more_messages_than_a_batch_may_have(encoding: Encoding) -> None:
-    assert received(encoding, [Message(b"x")] * MAX_RECORDS)
-    assert refused(encoding, [Message(b"x")] * (MAX_RECORDS + 1)) == (Fault.TOO_LARGE, 4023)
+    for count, status in ((MAX_RECORDS, None), (MAX_RECORDS + 1, 4023)):
+        messages = written(encoding, Message(b"x")) * count
+        octets = write_g0(messages) if encoding is IGGY_G0 else write_g2(encoding, messages)
+        assert outcome(encoding, count, octets) == (status or messages)
 
 
 @given(st.sampled_from(LATER).flatmap(lambda at: st.tuples(st.just(at), some_messages(at))))
@@ -494,81 +468,6 @@ def test_the_first_entry_of_the_index_tells_how_long_heads_are(case: tuple[Encod
 @pytest.mark.parametrize(("count", "rest"), [(0, b""), (1, bytes(16)), (1, bytes(72)), (2, bytes(87)), (9, bytes(80))])
 def test_what_has_no_such_entry_has_no_width(count: int, rest: bytes) -> None:
     assert width(count, rest) == 0
-
-
-# -- recorded and computed bytes
-
-SEND_KEYED = bytes.fromhex(  # computed from the seed
-    "01000000000000000000000000000000000000000100000061020000000000000000000000000000000b000000010000006b020100000076"
-    "020000006263"
-)
-POLL_KEYED = bytes.fromhex(  # computed from the seed
-    "0000000000000000010000a6b92c0406000100000000000000000000000000000043beb7e800000000010000006101000000000000000101"
-    "00a6b92c04060002000000000000000000000000000000382ba9c20b000000010000006b020100000076020000006263"
-)
-SEND_PLAIN = bytes.fromhex(  # iggy-py 0.4.0
-    "00000000000000000000000000000000000000000500000068656c6c6f000000000000000000000000000000000000000007000000776f72"
-    "6c642121"
-)
-SEND_56 = bytes.fromhex(  # apache-iggy 0.6.0
-    "000000003d0000000000000000000000000000007c0000000000000000000000000000000000000000000000000000000000000000000000"
-    "00000000000000000000000000000000095445dcad600600000000000500000068656c6c6f00000000000000000000000000000000000000"
-    "0000000000000000000000000000000000000000000a5445dcad6006000000000007000000776f726c642121"
-)
-SEND_64 = bytes.fromhex(  # apache-iggy 0.8.0
-    "00000000450000000000000000000000000000008c0000000000000000000000000000000000000000000000000000000000000000000000"
-    "000000000000000000000000000000009a523b02ae6006000000000005000000000000000000000068656c6c6f0000000000000000000000"
-    "00000000000000000000000000000000000000000000000000000000009b523b02ae60060000000000070000000000000000000000776f72"
-    "6c642121"
-)
-POLL_OLD = bytes.fromhex(  # read by iggy-py 0.4.0; its checksums are wrong
-    "00000000000000000100401e18240a060001000000000000000000000000000000efbeadde00000000090000007061796c6f61642d300100"
-    "0000000000000100401e18240a060002000000000000000000000000000000efbeadde00000000090000007061796c6f61642d31"
-)
-POLL_56 = bytes.fromhex(  # read by apache-iggy 0.6.0; both have one time
-    "000000000000000001000000000000000000000000000000000000000000000000401e18240a060000401e18240a06000000000009000000"
-    "7061796c6f61642d30000000000000000002000000000000000000000000000000010000000000000000401e18240a060000401e18240a06"
-    "0000000000090000007061796c6f61642d31"
-)
-POLL_64 = bytes.fromhex(  # read by apache-iggy 0.8.0; both have one time
-    "000000000000000001000000000000000000000000000000000000000000000000401e18240a060000401e18240a06000000000009000000"
-    "00000000000000007061796c6f61642d30000000000000000002000000000000000000000000000000010000000000000000401e18240a06"
-    "0000401e18240a0600000000000900000000000000000000007061796c6f61642d31"
-)
-SEED_NOW = 0x0006042CB9A60000
-
-
-def test_the_seed_s_send_becomes_the_seed_s_answer() -> None:
-    count, messages = read_g0(SEND_KEYED)
-    assert count == 2
-    assert IGGY_G0.stamp(prefix(b"k1") + messages, 0, SEED_NOW) == prefix(b"k1") + POLL_KEYED
-    assert write_g0(POLL_KEYED) == SEND_KEYED
-    first, second = IGGY_G0.records(prefix(b"k1") + messages)
-    assert first == Record(b"k1", b"a", id=(1).to_bytes(16, "big"))
-    assert second == Record(b"k1", b"bc", (Header(b"k", b"v", HeaderKind.TEXT),), id=(2).to_bytes(16, "big"))
-
-
-def test_what_clients_were_recorded_to_send_is_read() -> None:
-    count, messages = read_g0(SEND_PLAIN)
-    assert (count, write_g0(messages)) == (2, SEND_PLAIN)
-    assert [at.value for at in IGGY_G0.records(b"\0" + messages)] == [b"hello", b"world!!"]
-    for encoding, octets, head in ((IGGY_G2B, SEND_56, 56), (IGGY_G2C, SEND_64, 64)):
-        assert width(2, octets) == head
-        messages = read_g2(encoding, 2, octets)
-        found = encoding.records(b"\0" + messages)
-        assert [at.value for at in found] == [b"hello", b"world!!"]
-        assert found[1].origin_timestamp == found[0].origin_timestamp + 1 > NOW
-        assert write_g2(encoding, messages) == octets
-
-
-def test_an_answer_clients_were_recorded_to_read_is_one_batch_though_its_times_are_the_same() -> None:
-    assert [(at.count, at.base, at.timestamp) for at in polled(IGGY_G0, POLL_KEYED)] == [(2, 0, SEED_NOW)]
-    for encoding, octets in ((IGGY_G0, POLL_OLD), (IGGY_G2B, POLL_56), (IGGY_G2C, POLL_64)):
-        batches = polled(encoding, octets)
-        assert [(at.count, at.base, at.timestamp, at.origin) for at in batches] == [(2, 0, NOW, "iggy")]
-        rows = [row for batch in batches for row in batch.rows()]
-        assert [row[2].value for row in rows] == [b"payload-0", b"payload-1"]
-        assert [row[2].id[-1] for row in rows] == [1, 2]
 
 
 # -- answers, read
@@ -660,28 +559,22 @@ def test_damaged_headers_are_refused_where_they_are_damaged(
 
 @pytest.mark.parametrize("kinds", [True, False])
 def test_a_header_key_or_value_has_1_to_255_bytes(kinds: bool) -> None:
-    for key, value, good in (
-        (1, 1, True),
-        (255, 255, True),
-        (0, 1, False),
-        (1, 0, False),
-        (256, 1, False),
-        (1, 256, False),
-    ):
+    encoding = IGGY_G2C if kinds else IGGY_G0
+    for key, value, good in ((1, 1, 1), (255, 255, 1), (0, 1, 0), (1, 0, 0), (256, 1, 0), (1, 256, 0)):
         block = write_headers([Header(bytes(key), bytes(value))], kinds)
-        assert walked(
-            IGGY_G2C if kinds else IGGY_G0, b"\0" + written(IGGY_G2C if kinds else IGGY_G0, Message(b"", tail=block))
-        ) == (1 if good else Fault.MALFORMED)
+        body = body_with(encoding, b"", [Message(b"", tail=block)])
+        assert walked(encoding, body) == (good or Fault.MALFORMED)
 
 
-@pytest.mark.parametrize(
-    "block",
-    ["00", "0100", "01000000", "010000006b", "010000006b02", "010000006b0001000000ff", "010000006b03020000000101"],
-)
-def test_headers_that_end_early_or_are_not_of_their_kind_are_refused(block: str) -> None:
-    for kinds, octets in ((False, bytes.fromhex(block)), (True, b"\2" + bytes.fromhex(block)), (True, b"\0")):
+@pytest.mark.parametrize("kinds", [True, False])
+def test_headers_that_end_early_or_are_not_of_their_kind_are_refused(kinds: bool) -> None:
+    whole = write_headers([Header(b"k", b"v")], kinds)
+    unknown = bytearray(whole)
+    unknown[whole.index(b"k") + 1] = 0
+    wide = write_headers([Header(b"k", b"vv", HeaderKind.BOOL)], kinds)
+    for block in (*(whole[:end] for end in range(1, len(whole))), bytes(unknown), wide):
         with pytest.raises(CommandFailed, match="MALFORMED"):
-            read_headers(octets, kinds)
+            read_headers(block, kinds)
 
 
 # -- converting

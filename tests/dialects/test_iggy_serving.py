@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from typing import cast
 
@@ -11,6 +10,7 @@ from twisted.internet.address import IPv4Address
 from twisted.internet.task import Clock
 from twisted.logger import capturedLogs, formatEvent
 
+import wire
 from dialects.iggy_requests import IDS, REQUESTS
 from gateway.backends.memory import MemoryBackend
 from gateway.core import commands as q
@@ -22,6 +22,7 @@ from gateway.dialects import ClientSession, Request, load
 from gateway.dialects.iggy import codes
 from gateway.dialects.iggy.generations import GENERATIONS
 from gateway.dialects.iggy.said import Login
+from gateway.dialects.iggy.spec import parse_response
 from gateway.net.server import Listening
 from net.peers import Client, Node, Peer
 
@@ -184,7 +185,7 @@ def test_the_limits_of_a_topic_come_back_as_they_were_set(node: Node, generation
 
 
 def test_messages_are_polled_as_they_were_sent(speaker: Speaker) -> None:
-    headers = (Header(b"color", b"red", HeaderKind.TEXT), Header(b"n", (5).to_bytes(4, "little"), HeaderKind.UINT32))
+    headers = (Header(b"color", b"red", HeaderKind.TEXT), Header(b"n", bytes((5, 0, 0, 0)), HeaderKind.UINT32))
     records = [Record(value=b"one", headers=headers, id=bytes(15) + b"\7"), Record(value=b"two" * 9, id=b"\1" * 16)]
     assert speaker.ask(q.Publish(TOPIC, 1, canonical(records))) == r.Published(1, 0, 0), "the offsets are not said"
     polled = speaker.poll(1)
@@ -441,10 +442,10 @@ def test_the_cluster_is_this_node(node: Node, generation: str) -> None:
 
 
 def test_who_asks_for_the_cluster_before_clients_did_is_told_too(speaker: Speaker) -> None:
-    speaker.peer.send(bytes.fromhex("040000000c000000"))
-    status, size = struct.unpack_from("<II", answer := speaker.peer.read())
-    assert (status, size) == (0, len(answer) - 8)
-    assert b"gateway" in answer
+    speaker.peer.send(wire.request("iggy", q.FindLeader(), generation="g2c"))
+    answer = parse_response(speaker.peer.read(), codes.GET_CLUSTER_METADATA, speaker.generation)
+    assert answer is not None
+    assert "gateway" in answer.payload.cluster.name
 
 
 # -- where a login is required
@@ -456,21 +457,22 @@ def shut(generation: str) -> Node:
     return node
 
 
-@pytest.mark.parametrize(("generation", "data"), REQUESTS, ids=IDS)
-def test_nothing_but_ping_and_login_is_done_for_who_did_not_log_in(generation: str, data: bytes) -> None:
+@pytest.mark.parametrize(("generation", "code", "data"), REQUESTS, ids=IDS)
+def test_nothing_but_ping_and_login_is_done_for_who_did_not_log_in(generation: str, code: int, data: bytes) -> None:
     peer = shut(generation).connect(address=HERE)
     with capturedLogs() as events:
         peer.send(data + data)
         answers = peer.read()
-    code = int.from_bytes(data[4:8], "little")
-    status = int.from_bytes(answers[:4], "little")
+    one = answers[: IGGY.measure_reply(answers, 0, 0)]
+    answer = parse_response(one, code, generation)
+    assert answer is not None
     if code in (codes.PING, codes.LOGIN, codes.LOGIN_WITH_TOKEN):
-        assert status in (0, 42), "a login is judged"
+        assert answer.status in (0, 42), "a login is judged"
         assert all("was refused" in formatEvent(event) for event in events)
-        assert len(events) == (2 if status else 0), "each wrong login is told"
+        assert len(events) == (2 if answer.status else 0), "each wrong login is told"
     else:
-        text = b"log in first" if generation in ("g1a", "g1b_texts") else b""
-        one = struct.pack("<III", 40, 4 + len(text), len(text)) + text if text else struct.pack("<II", 40, 0)
+        text = "log in first" if generation in ("g1a", "g1b_texts") else None
+        assert (answer.status, answer.payload.get("text")) == (40, text)
         assert answers == one * 2
         assert len(events) == 1, "the log says it once"
     assert not peer.left
@@ -479,11 +481,12 @@ def test_nothing_but_ping_and_login_is_done_for_who_did_not_log_in(generation: s
 def test_the_log_names_the_generation_that_cannot_log_in() -> None:
     peer = shut("auto").connect(address=HERE)
     with capturedLogs() as events:
-        peer.send(bytes.fromhex("04000000c9000000"))
-        assert peer.read() == struct.pack("<II", 40, 0)
+        peer.send(wire.request("iggy", q.ListNamespaces()))
+        assert peer.read() == wire.told("iggy", "who has to log in first gets error 40, g0")
     (line,) = [formatEvent(event) for event in events]
     assert "g0" in line
     assert "login" in line
-    peer.send(bytes.fromhex("1c00000026000000046967677904696767790600 0000302e31302e3000000000"))
-    peer.send(bytes.fromhex("04000000c9000000"))
-    assert peer.read()[:12] == bytes.fromhex("00000000 04000000 01000000"), "it may still log in"
+    login = "a client logs in and says that it is 0.10.0: apache-iggy 0.8.0"
+    peer.send(wire.said("iggy", login))
+    peer.send(wire.request("iggy", q.ListNamespaces()))
+    assert peer.read().startswith(wire.told("iggy", login)), "it may still log in"

@@ -9,6 +9,7 @@ from hypothesis import assume, given, settings
 from twisted.internet.address import IPv4Address
 from twisted.internet.task import Clock
 
+import wire
 from backends.test_contract import by_connection, commands
 from dialects.test_upstream import REFUSED, field_of_batch, whole
 from dialects.upstream_commands import anywhere, partitions, readers, usual
@@ -33,7 +34,8 @@ ALL = list(GENERATIONS)
 TOPIC = q.Topic("shop", "orders")
 LONG = Header(b"h", b"v" * 255, HeaderKind.TEXT)
 OK = bytes(8)
-LOGGED_IN = bytes.fromhex("00000000 04000000 01000000")
+NEWEST_LOGIN = "a client logs in and says that it is 0.10.0: apache-iggy 0.8.0"
+LOGGED_IN = wire.told("iggy", NEWEST_LOGIN)
 
 
 def terms(generation: str = "auto") -> IggyTerms:
@@ -258,12 +260,17 @@ def test_an_answer_without_payload_is_of_the_kind_that_the_command_names(
 
 
 @pytest.mark.parametrize(
-    ("status", "generation", "taken"),
-    [(1011, "g0", "id"), (1012, "g2c", "name"), (2012, "g1b", "id"), (2013, "g2c", "name"), (5004, "g2c", "name")],
+    ("answer", "generation", "status", "taken"),
+    [
+        ("an id that another stream has is error 1011", "g0", 1011, "id"),
+        ("a name that another stream has is error 1012", "g2c", 1012, "name"),
+        ("an id that another topic has is error 2012", "g1b", 2012, "id"),
+        ("a name that another topic has is error 2013", "g2c", 2013, "name"),
+        ("a group that is there already is error 5004 by name, since groups have names", "g2c", 5004, "name"),
+    ],
 )
-def test_what_is_taken_is_said(status: int, generation: str, taken: str) -> None:
-    frame = status.to_bytes(4, "little") + bytes(4)
-    outcome = IGGY.decode_reply(Request(q.ListNamespaces()), frame, terms(generation))
+def test_what_is_taken_is_said(answer: str, generation: str, status: int, taken: str) -> None:
+    outcome = IGGY.decode_reply(Request(q.ListNamespaces()), wire.told("iggy", answer), terms(generation))
     assert isinstance(outcome, CommandFailed)
     assert outcome.facts == {"status": status, "taken": taken}
 
@@ -287,10 +294,9 @@ CREATE = q.CreateNamespace("strm")
 
 def test_who_is_told_nothing_logs_in_as_the_newest_and_speaks_that_from_then_on() -> None:
     client = ClientSession(IGGY, terms())
-    newest = "1c000000260000000469676779046967677906000000302e31302e3000000000"  # recorded from apache-iggy 0.8.0
-    assert asked(client, LOGIN).hex() == newest
+    assert asked(client, LOGIN) == wire.said("iggy", NEWEST_LOGIN)
     assert answered(client, LOGGED_IN) == r.Authenticated("iggy", 1)
-    assert asked(client, CREATE).hex() == "09000000ca000000047374726d"
+    assert asked(client, CREATE) == wire.said("iggy", "a client creates a stream: apache-iggy 0.8.0")
     assert isinstance(client.terms, IggyTerms)
     assert client.terms.candidates == (NEWEST,)
 
@@ -298,22 +304,24 @@ def test_who_is_told_nothing_logs_in_as_the_newest_and_speaks_that_from_then_on(
 def test_who_has_not_logged_in_yet_speaks_as_the_seed() -> None:
     client = ClientSession(IGGY, terms())
     asked(client, LOGIN)
-    assert answered(client, bytes.fromhex("2a000000 00000000")) != r.Authenticated("iggy", 1)
-    assert asked(client, q.CreateNamespace("s1", 1)).hex() == "0b000000ca00000001000000027331"
+    wrong = wire.told("iggy", "a wrong password is error 42")
+    assert answered(client, wrong) != r.Authenticated("iggy", 1)
+    assert asked(client, q.CreateNamespace("s1", 1)) == wire.said("iggy", "an id that another stream has is error 1011")
 
 
 def test_a_token_is_of_the_newest_too() -> None:
     client = ClientSession(IGGY, terms())
-    assert asked(client, q.Authenticate("token", "", "0123")).hex() == "090000002c0000000430313233"
+    token = q.Authenticate("token", "", "0123456789abcdef")
+    assert asked(client, token) == wire.said("iggy", "a token will do for a login")
     assert answered(client, LOGGED_IN) == r.Authenticated("", 1)
-    assert asked(client, CREATE).hex() == "09000000ca000000047374726d"
+    assert asked(client, CREATE) == wire.said("iggy", "a client creates a stream: apache-iggy 0.8.0")
 
 
 def test_a_version_that_is_said_chooses_the_generation() -> None:
     client = ClientSession(IGGY, terms())
     asked(client, LOGIN, Login("0.6.202"))
     assert answered(client, LOGGED_IN) == r.Authenticated("iggy", 1)
-    assert asked(client, CREATE).hex() == "0d000000ca00000000000000047374726d"
+    assert asked(client, CREATE) == wire.request("iggy", CREATE, generation="g1b")
 
 
 @pytest.mark.parametrize(
@@ -329,7 +337,8 @@ def test_a_setting_chooses_the_generation_and_the_login_says_it(generation: str,
 
 
 def test_0_4_is_not_told_a_version() -> None:
-    assert asked(ClientSession(IGGY, terms("g1a")), LOGIN).hex() == "0e0000002600000004696767790469676779"
+    told_nothing = wire.said("iggy", "a client logs in: iggy-py 0.2.0, 0.2.1 and 0.2.2")
+    assert asked(ClientSession(IGGY, terms("g1a")), LOGIN) == told_nothing
 
 
 def test_the_seed_has_no_login() -> None:

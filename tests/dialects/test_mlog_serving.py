@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TypeVar
 
 import pytest
@@ -19,6 +18,7 @@ from gateway.dialects.mlog import fields as m
 from gateway.dialects.mlog import replication
 from gateway.dialects.mlog.coding import CODINGS, Coding
 from gateway.dialects.mlog.layout import Message
+from gateway.dialects.mlog.spec import FRAME
 from gateway.dialects.mlog.wire import measure
 from net.peers import Client, Node
 
@@ -44,15 +44,14 @@ class Speaker:
         self.coding = coding
 
     def tell(self, number: int, message: Message) -> None:
-        payload = self.coding.write(message)
-        self.peer.send(number.to_bytes(2, "big") + len(payload).to_bytes(4, "big") + payload)
+        self.peer.send(FRAME.build({"type": number, "payload": self.coding.write(message)}))
 
     def hear(self) -> list[tuple[int, Message]]:
         data, found = self.peer.read(), []
         while data:
-            size, number = measure(data, 0, 0), int.from_bytes(data[:2], "big")
-            found.append((number, self.coding.read(data[6:size], m.MESSAGES[number])))
-            data = data[size:]
+            size = measure(data, 0, 0)
+            frame, data = FRAME.parse(data[:size]), data[size:]
+            found.append((frame.type, self.coding.read(frame.payload, m.MESSAGES[frame.type])))
         return found
 
     def ask(self, number: int, message: Message, answer: type[M]) -> M:
@@ -288,25 +287,6 @@ def test_requests_sent_at_once_are_answered_in_order_and_each_in_its_coding(node
         assert coding.read(data[6:size], m.ProduceResponse).offset == n
         data = data[size:]
     assert data == b""
-
-
-def test_what_cannot_be_read_ends_the_connection_only_where_the_listener_is_strict(node: Node) -> None:
-    bad = b"\x00\x19\x00\x00\x00\x02{]"
-    peer = node.connect()
-    peer.send(bad)
-    assert re.match(rb"\x00\x14\x00\x00..\{\"code\":0,", peer.read(), re.DOTALL)
-    assert not peer.left
-    strict = node_of(strict_close=True).connect()
-    strict.send(bad)
-    assert (strict.read(), strict.left) == (b"", True)
-
-
-@pytest.mark.parametrize("head", [b"\x00\x1d\x00\x00\x00\x00", b"\x00\x02\x00\x40\x00\x01", b"GET / HTTP/1.1\r\n"])
-def test_what_is_no_frame_ends_the_connection_after_what_came_before(node: Node, head: bytes) -> None:
-    peer = node.connect()
-    peer.send(b"\x00\x19\x00\x00\x00\x02{}" + head)
-    assert peer.read() == b'\x00\x1a\x00\x00\x00\x0d{"Topics":[]}'
-    assert peer.left
 
 
 # -- streams

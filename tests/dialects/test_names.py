@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import struct
 import unicodedata
 from collections.abc import Callable
 
 import msgspec
 import pytest
+from construct import GreedyBytes, Int32ub, Prefixed
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from twisted.internet.task import Clock
 
+import wire
+from dialects.grid_frames import changed
 from gateway import dialects
 from gateway.backends.memory import MemoryBackend
 from gateway.core import commands as q
 from gateway.core.faults import CommandFailed, Fault
-from gateway.core.records import Record, canonical, registry
+from gateway.core.records import Record, canonical
 from gateway.core.replies import Outcome, Records, Reply, Topics
 from gateway.dialects import Request
-from gateway.dialects.iggy import codes
-from gateway.dialects.iggy.fields import write_fields
-from gateway.dialects.iggy.generations import GENERATIONS, NEVER
+from gateway.dialects.iggy import spec as iggy
 from gateway.dialects.pipe.text import words
 from net.peers import Client, Node
 
@@ -93,46 +93,36 @@ def sayable(speaker: str, name: str) -> bool:
     return True
 
 
-def cursus_wire(name: str, generation: str) -> bytes:
-    line = b"\0\0CREATE topic=" + name.encode() + b" partitions=1"
-    return struct.pack(">I", len(line)) + line
+def plainly(speaker: str, name: str, id: int = 9) -> q.Command:
+    """What a client is told that is to make a topic."""
+    dialect, said = SPEAKERS[speaker]
+    if dialect == "pipe":
+        return q.Publish(q.Topic("default", name), q.ByKey(b"k", "fnv1a_32"), canonical([Record(b"k", b"v")]))
+    if dialect == "grid":
+        return publish(name)
+    exists = q.IfExists.GROW if dialect == "cursus" else q.IfExists.FAIL
+    numbered = said.get("generation") in ("g0", "g1a")
+    return q.CreateTopic(q.Topic("default", name), 1, if_exists=exists, id=id if numbered else None)
 
 
-def pipe_wire(name: str, generation: str) -> bytes:
-    return b"V1|1|PRODUCE|" + name.encode() + b" k:v\n"
-
-
-def iggy_wire(name: str, generation: str) -> bytes:
-    values = {"stream": "default", "id": 9, "name": name, "partitions": 1, "expiry": 0}
-    values |= {"compression": 1, "max_size": NEVER, "replication": 1}
-    payload = write_fields(GENERATIONS[generation].requests[codes.CREATE_TOPIC], values)
-    return struct.pack("<II", 4 + len(payload), codes.CREATE_TOPIC) + payload
-
-
-def mlog_wire(name: str, generation: str) -> bytes:
-    payload = msgspec.json.encode({"Topic": name})
-    return struct.pack(">HI", 16, len(payload)) + payload
-
-
-def grid_wire(name: str, generation: str) -> bytes:
-    dialect = dialects.load("grid")
-    terms = dialect.open(dialect.settings(), registry([])).terms("localhost:1")
-    frame = bytearray(dialect.encode_request(Request(publish("x"), 1), terms))
+def making(speaker: str, name: str, id: int = 9) -> bytes:
+    """As our client says it of the topic `q`, but of a name that it might refuse to say; lengths are those of that."""
+    dialect, said = SPEAKERS[speaker]
+    before, behind = wire.request(dialect, plainly(speaker, "q", id), 1, **said).split(b"q")
     octets = name.encode()
-    frame[14] = len(octets)
-    frame[6:10] = struct.pack(">I", struct.unpack(">I", frame[6:10])[0] - 1 + len(octets))
-    return bytes(frame[:16] + octets + frame[17:])
-
-
-def native_wire(name: str, generation: str) -> bytes:
-    body = msgspec.msgpack.encode([1, ["CreateTopic", ["default", name], 1]])
-    return struct.pack(">I", len(body)) + body
-
-
-WIRES = {
-    **{"cursus": cursus_wire, "pipe": pipe_wire, "iggy": iggy_wire},
-    **{"mlog": mlog_wire, "grid": grid_wire, "native": native_wire},
-}
+    match dialect:
+        case "cursus":
+            return bytes(Prefixed(Int32ub, GreedyBytes).build(before[4:] + octets + behind))
+        case "mlog":
+            document = before[6:] + msgspec.json.encode(name)[1:-1] + behind
+            return before[:2] + bytes(Prefixed(Int32ub, GreedyBytes).build(document))
+        case "iggy":
+            return bytes(iggy.FRAME.build(before[4:-1] + iggy.S8.build(name) + behind))
+        case "grid":
+            return changed(before + octets + behind, name_length=len(octets), length=len(octets + behind))
+        case "native":
+            return wire.request(dialect, plainly(speaker, name), 1)
+    return before + octets + behind
 
 
 def publish(name: str) -> q.Publish:
@@ -163,10 +153,10 @@ class Store:
 
     def make(self, speaker: str, name: str) -> CommandFailed | None:
         """Say on the wire that there is to be a topic of that name; why there is none."""
-        dialect, said = SPEAKERS[speaker]
+        dialect, _ = SPEAKERS[speaker]
         before = self.topics
         client = self.client(speaker)
-        client.peer.send(WIRES[dialect](name, str(said.get("generation", ""))))
+        client.peer.send(making(speaker, name))
         answer = client.peer.read()
         if len(self.topics) > len(before):
             return None
@@ -271,12 +261,10 @@ def test_where_names_are_lowered_the_second_is_refused_as_existing(first: str, s
     for speaker in ("iggy-g0", "iggy-g1a"):
         dialect = dialects.load("iggy")
         store = Store()
-        frames = [iggy_wire(name, speaker.removeprefix("iggy-")) for name in (first, second)]
-        frames[1] = frames[1].replace(struct.pack("<I", 9), struct.pack("<I", 10), 1)  # an id of its own
         client = store.client(speaker)
         answers = []
-        for frame in frames:
-            client.peer.send(frame)
+        for name, id in ((first, 9), (second, 10)):
+            client.peer.send(making(speaker, name, id))
             answers.append(decoded(client, q.CreateTopic(q.Topic("default", "x"), 1), client.peer.read()))
         assert not isinstance(answers[0], CommandFailed)
         assert isinstance(answers[1], CommandFailed)

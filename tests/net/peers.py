@@ -16,7 +16,7 @@ from gateway import dialects
 from gateway.backends.interface import IBackend, IFollower
 from gateway.core import commands as q
 from gateway.core.commands import Command, Session
-from gateway.core.records import registry
+from gateway.core.records import Record, canonical, registry
 from gateway.core.replies import Done, Outcome, Reply
 from gateway.dialects import ClientSession, Dialect, Request
 from gateway.net.limits import Limits
@@ -27,6 +27,13 @@ from gateway.net.users import Users
 
 CHUNK = 65_536
 """Bytes that a real transport reads at a time."""
+
+ORDERS = q.Topic("default", "orders")
+
+
+def produce(key: bytes, value: bytes, acks: q.Acks = q.Acks.LEADER) -> q.Publish:
+    """A record of `orders`, as a V1 client means it: there to be created, and the key says in which partition."""
+    return q.Publish(ORDERS, q.ByKey(key, "fnv1a_32"), canonical([Record(key, value)], "pipe"), acks, 3)
 
 
 class Wire(StringTransport):

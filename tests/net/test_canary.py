@@ -14,6 +14,7 @@ from twisted.internet.task import Clock
 from twisted.logger import LogEvent, capturedLogs, eventAsText
 
 import gateway.net.users as users_module
+import wire
 from gateway.admin import frames, rows
 from gateway.admin.tables import Table, lay_out
 from gateway.admin.view import View
@@ -27,9 +28,10 @@ from gateway.net.metrics import register
 from gateway.net.users import Password, User, Users, new_password
 from net.peers import Client, Node, Peer
 
-PASSWORD = "Canary-of-a-password-7f3a"
+PASSWORD = wire.CANARY
 TOKEN = "Canary-of-a-token-19be0d55c2a84e63a1f07b2d"
 PLUMAGE = "Canary"
+WRONG = PASSWORD[:-1].encode() + b"x"
 USERS = (
     User("ann", 1, new_password(PASSWORD, log_n=4), (users_module.hashlib.sha256(TOKEN.encode()).digest(),)),
     User("ben", 2, new_password("another", log_n=4)),
@@ -44,21 +46,6 @@ SAYS: dict[str, list[q.Authenticate]] = {
     "native": PLAIN + TOKENS,
 }
 SETTINGS: dict[str, dict[str, Any]] = {"iggy": {"generation": "g2b"}}
-
-
-def inline(secret: str) -> list[bytes]:
-    lines = [
-        f"LIST principal=ann auth_token={secret}",
-        f"LIST x principal=ann auth_token={secret}",
-        f"PUBLISH topic=t producerId=p acks=9 principal=ann auth_token={secret} message=m",
-        f"CONSUME topic=t principal=ann auth_token={secret}",
-        f"LIST token={secret}",
-        f"AUTH principal=ann Token={secret}",
-        f"AUTH token={secret}",
-        f"BATCH_COMMIT topic=t group=g member=m generation=1 auth_token={secret}",
-        f"STREAM topic=t partition=x group=g principal=ann auth_token={secret}",
-    ]
-    return [(len(line) + 2).to_bytes(4, "big") + b"\0\0" + line.encode() for line in lines]
 
 
 class Sight:
@@ -138,10 +125,9 @@ def test_no_password_or_token_is_seen_anywhere_however_its_login_ends(name: str,
     with capturedLogs() as events:
         for command in SAYS[name]:
             say(place, place.node.connect(), encoded(place, command))
-        if name == "cursus":
-            for secret in (PASSWORD, PASSWORD + "x"):
-                for data in inline(secret):
-                    say(place, place.node.connect(), data)
+        for data in wire.secrets(name):
+            for said in (data, data.replace(PASSWORD.encode(), WRONG)):
+                say(place, place.node.connect(), said)
     seen = place.looked_at(list(events))
     assert "BAD_CREDENTIALS" in seen or run is broken, "something can be seen"
     assert place.sight.lines

@@ -5,6 +5,7 @@ from __future__ import annotations
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
+import wire
 from gateway.backends.memory import MemoryBackend
 from gateway.core import commands as q
 from gateway.core.commands import Session
@@ -127,7 +128,7 @@ def test_what_is_asked_how_it_ended_and_how_long_it_took_is_counted() -> None:
     client = Client(node)
     client.ask(q.Ping())
     client.ask(q.DescribeTopic(q.Topic("default", "none")))
-    client.peer.send(b"\0\0\0\1\xc0")  # an array it is not
+    client.peer.send(wire.said("native", "a byte that msgpack never uses is malformed"))
     meter = node.listening.meter
     assert meter.asked == {q.Ping: 1, q.DescribeTopic: 1}
     assert meter.faults == {(q.DescribeTopic, Fault.NO_SUCH_TOPIC): 1}

@@ -13,19 +13,20 @@ from twisted.internet.interfaces import IAddress
 from twisted.internet.task import Clock
 from twisted.logger import capturedLogs, formatEvent
 
+import wire
 from gateway import dialects
 from gateway.backends.memory import MemoryBackend
 from gateway.core import commands as q
 from gateway.core.faults import CommandFailed, Fault
 from gateway.core.records import Record, canonical
 from gateway.core.replies import Authenticated, CommittedOffsets, Done, Outcome, SessionDescription
-from gateway.dialects import Dialect
+from gateway.dialects import Dialect, Request
 from gateway.dialects.native.session import NativeListener
 from gateway.dialects.session import ServerSession
 from gateway.net.attempts import FREE
 from gateway.net.login import Auth
 from gateway.net.users import User, Users, new_password, new_token
-from net.peers import Client, Node, Scripted
+from net.peers import Client, Node, Scripted, produce
 
 SECRET = "correct horse"
 TOKEN, DIGEST = new_token()
@@ -34,6 +35,7 @@ RIGHT = q.Authenticate("plain", "ann", SECRET)
 WRONG = q.Authenticate("plain", "ann", "wrong horse")
 ANN = Authenticated("ann", 1)
 ORDERS = q.Topic("default", "orders")
+COMMITTED = q.FetchOffsets(ORDERS, q.Group("g"), (0,))
 STRANGER = "192.168.1.1:54321 on test: refused, it has not logged in"
 
 
@@ -186,13 +188,10 @@ def test_where_logins_mean_nothing_whoever_logs_in_is_believed() -> None:
 
 
 def test_a_dialect_without_a_login_is_shut_where_one_is_required() -> None:
-    peer = guarded(dialect="pipe").connect()
-    peer.send(b"V1|1|PRODUCE|orders k:v\nV1|2|OFFSET|g orders 0\n")
-    assert [answer.split(b"|")[:3] for answer in peer.read().splitlines()] == [
-        [b"V1", b"1", b"ERR"],
-        [b"V1", b"2", b"ERR"],
-    ]
-    assert not peer.left
+    client = Client(guarded(dialect="pipe"))
+    for command in (produce(b"k", b"v"), COMMITTED):
+        assert isinstance(client.ask(command), CommandFailed)
+    assert not client.peer.left
 
 
 # -- what comes behind a login, before it is known how it ends
@@ -436,10 +435,11 @@ def test_the_order_of_answers_is_kept_behind_a_login() -> None:
     backend = Scripted({q.FetchOffsets: CommittedOffsets({})})
     dialect = msgspec.structs.replace(pipe, decode_request=decode, encode_reply=encode)
     peer = Node(backend, dialect, users=Users(USERS, later), auth="required").connect()
-    peer.send(b"".join(b"V1|%d|OFFSET|g orders 0\n" % number for number in (7, 8, 9)))
+    peer.send(b"".join(wire.request("pipe", COMMITTED, number) for number in (7, 8, 9)))
     assert peer.read() == b""
     later.do()
-    assert peer.read() == b"in\nV1|8|OK|offset=0\nV1|9|OK|offset=0\n"
+    answers = [wire.reply("pipe", Request(COMMITTED, number), CommittedOffsets({})) for number in (8, 9)]
+    assert peer.read() == b"in\n" + b"".join(answers)
 
 
 def test_who_tries_passwords_waits_for_the_answer_and_others_do_not() -> None:

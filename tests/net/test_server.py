@@ -15,6 +15,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.logger import capturedLogs
 
+import wire
 from gateway import dialects
 from gateway.backends.memory import MemoryBackend
 from gateway.core import commands as q
@@ -25,27 +26,37 @@ from gateway.dialects import Call, Request
 from gateway.dialects.pipe.session import PipeListener, PipeSession
 from gateway.net.limits import Limits
 from gateway.net.server import CLOSE_SECONDS, MAX_HELD
-from net.peers import Client, Node, Scripted
+from net.peers import ORDERS, Client, Node, Scripted
+from net.peers import produce as produced
 
-ORDERS = q.Topic("default", "orders")
 PUBLISH = q.Publish(ORDERS, 0, canonical([Record(value=b"v")]), create=1)
 FOLLOW = q.Follow(ORDERS, 0, q.First())
 PUBLISHED = Published(0, 0, 0)
 EMPTY = Records(0, 0, 0)
-INTERNAL = b"V1|%d|ERR|BAD_REQUEST|internal error\n"
+COMMITTED = q.FetchOffsets(ORDERS, q.Group("g"), (0,))
+CONSUME = q.Fetch(ORDERS, 0, 0, create=3)
+PRODUCE = produced(b"user1", b"created", q.Acks.ALL)
+PIPE = dialects.load("pipe")
+TERMS = wire.terms("pipe")
 STOPPING = (Fault.UNAVAILABLE, "the gateway is stopping")
 
 
 def offset(number: int) -> bytes:
-    return b"V1|%d|OFFSET|g orders 0\n" % number
+    return PIPE.encode_request(Request(COMMITTED, number), TERMS)
 
 
 def consume(number: int) -> bytes:
-    return b"V1|%d|CONSUME|orders 0 0\n" % number
+    return PIPE.encode_request(Request(CONSUME, number), TERMS)
 
 
 def produce(number: int) -> bytes:
-    return b"V1|%d|PRODUCE|orders user1:created acks=all\n" % number
+    return PIPE.encode_request(Request(PRODUCE, number), TERMS)
+
+
+def internal(*numbers: int) -> bytes:
+    """What is told of a defect."""
+    failure = CommandFailed(Fault.INTERNAL)
+    return b"".join(wire.reply("pipe", Request(COMMITTED, number), failure) for number in numbers)
 
 
 def numbers(answers: bytes) -> list[int]:
@@ -200,10 +211,10 @@ def test_calls_behind_many_refusals_are_answered_in_their_turn() -> None:
     while backend.open:
         backend.answer(PUBLISHED, 1)
         peer.node.turn()
-    answers = peer.read().splitlines()
+    answers = peer.read().splitlines(keepends=True)
     assert len(answers) == 102
-    assert answers[0].startswith(b"V1|1|OK")
-    assert answers[-1].startswith(b"V1|2|OK")
+    told = [wire.reply("pipe", Request(PRODUCE, number), PUBLISHED) for number in (1, 2)]
+    assert [answers[0], answers[-1]] == told
 
 
 class Sparing(PipeSession):
@@ -234,7 +245,7 @@ def test_who_can_be_spared_answers_need_not_read_to_be_heard(at_once: bool) -> N
     peer.send(offset(0) * 100)
     backend.answer(CommittedOffsets({}))
     for number in range(100):
-        peer.send(b"V1|%d|PRODUCE|orders k:v acks=0\n" % number * 100)
+        peer.send(wire.request("pipe", produced(b"k", b"v", q.Acks.NONE), number) * 100)
         backend.answer(PUBLISHED)
         peer.node.turn()
     assert backend.asked.count(backend.asked[-1]) == 10_000
@@ -250,9 +261,9 @@ def test_who_can_be_spared_answers_need_not_read_to_be_heard(at_once: bool) -> N
 def test_a_frame_that_is_not_finished_in_time_is_given_up() -> None:
     node, _ = memory("pipe", frame_seconds=10.0)
     peer = node.connect()
-    peer.send(b"V1|1|OFF")
+    peer.send(offset(1)[:8])
     node.wait(6)
-    peer.send(b"SET|g or")
+    peer.send(offset(1)[8:16])
     node.wait(4)
     assert not peer.left
     node.wait(2)
@@ -263,9 +274,9 @@ def test_a_frame_that_goes_on_after_a_whole_one_has_its_own_time() -> None:
     node, _ = memory("pipe", frame_seconds=10.0)
     peer = node.connect()
     for number in range(5):
-        peer.send(offset(number) + b"V1|")
+        peer.send(offset(number) + offset(9)[:3])
         node.wait(6)
-        peer.send(b"9|OFFSET|g orders 0\n")
+        peer.send(offset(9)[3:])
         node.wait(6)
     assert not peer.left
 
@@ -282,14 +293,14 @@ def test_a_frame_that_we_did_not_want_to_read_on_is_not_given_up() -> None:
     backend = Scripted()
     node = Node(backend, "pipe", most=1, frame_seconds=10.0)
     peer = node.connect()
-    peer.send(offset(1) + b"V1|2|OFF")
+    peer.send(offset(1) + offset(2)[:8])
     assert not peer.heard
     node.wait(60)
     backend.answer(CommittedOffsets({}))
     node.turn()
     node.wait(9)
     assert not peer.left
-    peer.send(b"SET|g orders 0\n")
+    peer.send(offset(2)[8:])
     backend.answer(CommittedOffsets({}))
     assert numbers(peer.read()) == [1, 2]
 
@@ -297,11 +308,12 @@ def test_a_frame_that_we_did_not_want_to_read_on_is_not_given_up() -> None:
 def test_a_thousand_frames_of_4_gib_cost_an_answer_each() -> None:
     node, _ = memory("native")
     bombs = [node.connect() for _ in range(1000)]
+    bomb = b"\xff" * 4 + wire.request("native", q.CreateNamespace("x" * 100), 1)[4:]  # its length is 4 GiB
     tracemalloc.start()
     try:
         before, _ = tracemalloc.get_traced_memory()
         for peer in bombs:
-            peer.send(b"\xff\xff\xff\xff" + b"x" * 100)
+            peer.send(bomb)
             assert peer.left
             peer.wire.writes.clear()
             peer.wire.clear()
@@ -357,9 +369,9 @@ def test_calls_before_a_bad_frame_are_answered_and_none_behind_it() -> None:
     peer.send(offset(3))
     assert not peer.left
     backend.answer(CommittedOffsets({}))
-    answers = peer.read().splitlines()
-    assert numbers(answers[0]) == [1]
-    assert answers[1] == b"V1|0|ERR|BAD_REQUEST|line too long"
+    answers = peer.read()
+    assert numbers(answers) == [1, 0]
+    assert b"line too long" in answers
     assert peer.left
     assert len(backend.asked) == 1
 
@@ -482,11 +494,11 @@ def test_a_defect_of_the_backend_is_logged_and_tells_the_peer_nothing() -> None:
         peer.send(offset(1) + produce(2))
         backend.open.pop().errback(ZeroDivisionError("later"))
         answers = peer.read()
-    assert answers == INTERNAL % 1 + INTERNAL % 2
+    assert answers == internal(1, 2)
     assert defects(events) == ["secret", "later"]
     backend.now[q.FetchOffsets] = CommittedOffsets({0: 7})
     peer.send(offset(3))
-    assert peer.read() == b"V1|3|OK|offset=7\n"
+    assert peer.read() == wire.reply("pipe", Request(COMMITTED, 3), CommittedOffsets({0: 7}))
 
 
 def test_a_defect_of_an_encoder_is_logged_and_costs_one_answer() -> None:
@@ -501,7 +513,7 @@ def test_a_defect_of_an_encoder_is_logged_and_costs_one_answer() -> None:
     peer = Node(Scripted({q.FetchOffsets: CommittedOffsets({})}), broken).connect()
     with capturedLogs() as events:
         peer.send(offset(1) + offset(2))
-    assert peer.read() == INTERNAL % 1 + INTERNAL % 2
+    assert peer.read() == internal(1, 2)
     assert defects(events) == ["broken", "broken"]
     assert not peer.left
 
@@ -587,20 +599,11 @@ def test_follows_of_one_connection_take_turns() -> None:
     client = Client(node, room=65_536)
     follows = client.begin(FOLLOW, q.Follow(ORDERS, 1, q.First()))
     node.turn()
-    seen: list[int] = []
+    seen: list[object] = []
     for _ in range(3):
-        seen += [tag for tag in follows for _ in range(tags(client.peer.wire.read()).count(tag))]
+        seen += [request.tag for request, _ in client.session.receive(client.peer.wire.read())]
     assert seen.count(follows[0]) > 5
     assert seen.count(follows[1]) > 5
-
-
-def tags(frames: bytes) -> list[int]:
-    """Of native frames; their tags are below 128, so of one byte."""
-    found, at = [], 0
-    while at < len(frames):
-        found.append(frames[at + 5])
-        at += 4 + int.from_bytes(frames[at : at + 4], "big")
-    return found
 
 
 # -- stopping

@@ -8,10 +8,15 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import wire
 from gateway.capture.journal import Journal, Source
 from gateway.capture.plan import CapturePlan
 from gateway.capture.rows import ListenerSaid, Row
+from gateway.core.commands import Publish
+from gateway.core.replies import Published
+from gateway.dialects import Request
 from gateway.pipeline.capture_columns import COMMANDS
+from net.peers import produce
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -48,13 +53,19 @@ def write(
     return path
 
 
+def wrote(at: int) -> Publish:
+    """What it asks."""
+    return produce(b"k", b"v%d" % at)
+
+
 def talk(connection: int = 1, lines: int = 3, *, begin: int = 0, open_: bool = True, close: bool = True) -> list[Row]:
     """What a V1 client asks, and what it is told: records of its topic, one after the other."""
     place = connection, "pipe", "pipe"
     about = {"kind": "Publish", "namespace": "default", "topic": "orders"}
     rows = [Row(STARTED, *place, "open", note=f"10.0.0.{connection}:5000")] if open_ else []
     for at in range(begin, begin + lines):
-        asked, told = b"V1|%d|PRODUCE|orders k:v%d\n" % (at, at), b"V1|%d|OK|partition=0 offset=%d hw=0\n" % (at, at)
+        asked = wire.request("pipe", wrote(at), at)
+        told = wire.reply("pipe", Request(wrote(at), at), Published(0, at, at))
         now = STARTED + 1000 * at + 10
         rows += [
             Row(now, *place, "in", asked, at, **about),  # type: ignore[arg-type]

@@ -15,8 +15,8 @@ from typing import cast
 
 from gateway import dialects
 from gateway.conformance.cases import Case, load
+from gateway.conformance.expressions import evaluate
 from gateway.conformance.prompts import calls_of, filled, said
-from gateway.conformance.vectors import evaluate
 from gateway.core.commands import Command
 from gateway.core.faults import CommandFailed
 from gateway.core.records import registry

@@ -18,9 +18,9 @@ _KINDS = {
     HeaderKind.RAW: b"\x00\xfe",
     HeaderKind.TEXT: "été".encode(),
     HeaderKind.BOOL: b"\x01",
-    HeaderKind.INT64: b"\x01\x02\x03\x04\x05\x06\x07\x08",
+    HeaderKind.INT64: bytes(range(1, 9)),
     HeaderKind.UINT128: bytes(range(16)),
-    HeaderKind.FLOAT64: b"\x00\x00\x00\x00\x00\x00\xf0\x3f",
+    HeaderKind.FLOAT64: bytes(range(8, 16)),
 }
 
 

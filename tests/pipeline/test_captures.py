@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import wire
 from gateway.capture.rows import FIELDS, ListenerSaid, Row, captures
 from gateway.pipeline import capture_columns
 from gateway.pipeline.capture_columns import FRAMES
 from gateway.pipeline.capture_files import Missing, rows_of
 from gateway.pipeline.captures import CommandsReader, FramesReader, Options, found, options_of, processes
 from gateway.pipeline.running import sentence
-from pipeline.captured import STARTED, read, talk, write
+from pipeline.captured import STARTED, read, talk, write, wrote
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,7 +53,7 @@ def test_requests_come_with_their_answers(tmp_path: Path, spark: SparkSession) -
     assert (first.namespace, first.topic, first.partition, first.records) == ("default", "orders", 0, 1)
     assert [tuple(run) for row in rows for run in row.runs] == [(0, 0, 1), (0, 1, 1), (0, 2, 1)]
     assert first.ends == {0: 1} and (first.bytes_in, first.bytes_out) == (25, 34)
-    assert first.frame == b"V1|0|PRODUCE|orders k:v0\n" and first.verdict == "PASS" and '"key":"k"' in first.details
+    assert first.frame == wire.request("pipe", wrote(0), 0) and first.verdict == "PASS" and '"key":"k"' in first.details
     assert "v0" not in first.details, "what records hold is not told"
     assert rows == read(spark, tmp_path, decoded="true").orderBy("time").collect()
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+import wire
 from capture.recording import Recorded
 from gateway.capture.rows import Header, Row
 from gateway.core import commands as q
@@ -18,7 +19,7 @@ from gateway.pipeline.capture_files import rows_of
 from gateway.pipeline.details import details
 from gateway.pipeline.exchange import Exchange, Run
 from gateway.pipeline.exchanges import Exchanges, Wanted
-from net.peers import Client
+from net.peers import Client, produce
 from pipeline.captured import STARTED, talk
 
 ORDERS = q.Topic("default", "orders")
@@ -115,7 +116,8 @@ def test_what_is_pushed_is_a_row_of_its_own(tmp_path: Path) -> None:
 def test_what_is_no_command_is_told_with_what_is_wrong(tmp_path: Path) -> None:
     node = Recorded(tmp_path, "pipe")
     peer = node.connect()
-    peer.send(b"V1|1|CONSUME|orders x 0\nV1|2|PRODUCE|orders k:v\n")
+    peer.send(wire.said("pipe", "a partition that is no number is refused"))
+    peer.send(wire.request("pipe", produce(b"k", b"v"), 2))
     peer.read()
     bad, good = heard(node)
     assert (bad.kind, bad.outcome, bad.verdict, bad.details) == ("", "MALFORMED", "FAIL", None)

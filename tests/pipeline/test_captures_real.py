@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+import wire
 from gateway.core.faults import Fault
 from gateway.pipeline.jobs import conformance, lineage, report, sessions
 from gateway.pipeline.traffic import commands
@@ -25,6 +26,10 @@ RECORDS = 10_000
 """That the Cursus client writes, and reads twice."""
 
 Counts = Counter[tuple[str, ...]]
+
+
+NO_NUMBER = "a partition that is no number is refused"
+MISTAKE = wire.said("pipe", NO_NUMBER)
 
 
 class Captured(NamedTuple):
@@ -51,8 +56,9 @@ def captured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Captured]:
         cursus_session(running)
         iggy_session(running)
         with Lines(running.ports["pipe"]) as lines:
-            lines.ask(b"V1|1|CONSUME|nothing x 0")
-            lines.ask(b"V1|2|CONSUME|nothing 0 0")
+            lines.send(MISTAKE)
+            lines.exactly(len(wire.told("pipe", NO_NUMBER)))
+            lines.consume("nothing", 0, 0)
         with urllib.request.urlopen(f"http://127.0.0.1:{running.ports['web']}/metrics", timeout=10) as shown:
             metrics = shown.read().decode()
         assert running.terminate() == 0
@@ -105,7 +111,7 @@ def test_real_clients_break_no_case(captured: Captured, spark: SparkSession) -> 
     found = conformance.transform(frame, conformance.cases_of(spark)).collect()
     by_shape = {(row.dialect, row.shape): row for row in found}
     failed = [row for row in found if row.verdict == "FAIL"]
-    assert {(row.dialect, bytes.fromhex(row.example)) for row in failed} == {("pipe", b"V1|1|CONSUME|nothing x 0\n")}
+    assert {(row.dialect, row.example) for row in failed} == {("pipe", MISTAKE.hex().upper())}
     assert by_shape["cursus", "JoinGroup(liveness=Heartbeats, distinct, exclusive)"].verdict == "PASS"
     assert by_shape["iggy", "Publish(iggy.g2c, several records, acks=LEADER)"].verdict == "PASS"
     lenient = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import wire
 from gateway import dialects
 from gateway.conformance.judging import exercised
 from gateway.pipeline.capture_columns import CASES, schema_of
@@ -75,9 +76,10 @@ def test_of_each_client_and_case_of_the_kit_what_fails_is_the_verdict_then_what_
 
 
 def test_a_capture_is_read_as_cases(spark: SparkSession, tmp_path: Path) -> None:
-    write(tmp_path, [told([(b"V1|1|PRODUCE|orders user1:created\n", b"V1|1|OK|partition=2 offset=7 hw=7\n")])])
+    name = "a record is produced, and the answer says where it is and how far the partition is committed"
+    write(tmp_path, [told([(wire.said("pipe", name), wire.told("pipe", name))])])
     (found,) = [row for row in read(spark, tmp_path, as_="cases").collect() if row.case == "PIP-C1.1"]
     assert (found.dialect, found.peer, found.verdict, found.times) == ("pipe", "10.0.0.1:5000", "PASS", 1)
-    assert bytes(found.frame) == b"V1|1|PRODUCE|orders user1:created\n"
+    assert bytes(found.frame) == wire.said("pipe", name)
     said = conformance.run(spark, places=(str(tmp_path),), all_=True)
     assert "cases of the kit" in said and "PIP-C1.1" in said

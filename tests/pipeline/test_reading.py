@@ -14,6 +14,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+import wire
 from gateway.core import commands as q
 from gateway.core import replies as r
 from gateway.core.commands import Command
@@ -372,7 +373,8 @@ def test_nobody_at_the_port_is_an_error_in_time() -> None:
 
 
 def test_an_answer_that_never_comes_to_its_end_is_an_error_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    trickle = itertools.chain([(1 << 20).to_bytes(4, "big")], itertools.repeat(b"\0"))
+    begins = wire.request("native", q.CreateNamespace("x" * (1 << 20)), 1)[:4]  # as long as that
+    trickle = itertools.chain([begins], itertools.repeat(b"\0"))
     with Scripted(log().answer) as server, Connection(Place(server.endpoint)) as connection:
         connection.place = Place(server.endpoint, seconds=0.01)
         monkeypatch.setattr(connection, "_some", lambda: next(trickle))

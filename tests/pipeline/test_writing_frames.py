@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -129,7 +130,7 @@ def test_a_stream_into_a_topic_that_checks_nothing_fails_with_a_sentence(
 
 def stream(spark: SparkSession, gateway: GatewayProcess, directory: Path, topic: str) -> StreamingQuery:
     (directory / "files").mkdir()
-    (directory / "files" / "one.json").write_text('{"value": "1"}\n{"value": "2"}\n')
+    (directory / "files" / "one.json").write_text("".join(json.dumps({"value": each}) + "\n" for each in "12"))
     rows = spark.readStream.schema(StructType().add("value", "string")).json(str(directory / "files"))
     told = {"endpoint": endpoint(gateway), "topic": topic, "checkpointLocation": str(directory / "checkpoint")}
     return rows.writeStream.format("gateway").options(**told).start()

@@ -32,6 +32,7 @@ from system.peers import Frames, Lines, Row, batch
 from system.processes import COMMAND, ROOT, GatewayProcess
 
 TOPIC = q.Topic("default", "orders")
+ONCE = q.Topic("default", "once")
 MANY = 1 << 20
 WITH_PLUGINS = (*COMMAND, "--plugins", str(ROOT / "plugins"))
 
@@ -418,22 +419,23 @@ def fill(gateway: GatewayProcess) -> None:
     """Write in both dialects, commit in all their ways, and repeat what was written."""
     with Lines(gateway.ports["pipe"]) as lines, Frames(gateway.ports["cursus"]) as frames:
         frames.create("orders", 4)
-        frames.create("once", 2, "idempotent=true")
+        frames.create("once", 2, idempotent=True)
         for number in range(40):
-            for topic in ("orders", "lines"):
-                lines.produce(topic, f"k{number % 7}", f"v-{number}")
-            assert frames.call(f"PUBLISH topic=orders producerId=p message=t-{number}").startswith('{"status":"OK"')
+            for name in ("orders", "lines"):
+                lines.produce(name, f"k{number % 7}", f"v-{number}")
+            frames.publish(batch("orders", number % 4, [Row(0, 0, "p", "", 0, f"t-{number}")]))
         for first in (1, 11, 1, 6, 21):
             sent = [Row(0, at, "p", "k", 1, f"n-{at}") for at in range(first, first + 10)]
-            assert frames.publish(batch("once", 1, sent)).status == "OK"
-        assert lines.call("COMMIT seed orders 1 3") == "committed=true"
-        generation = lines.call("JOIN v1 orders m").split()[0].removeprefix("generation=")
-        assert lines.call(f"COMMIT v1 orders m {generation} 2 4") == "committed=true"
-        _, generation, name, _ = frames.call("JOIN_GROUP topic=once group=frames member=m").split(" ", 3)
-        who = f"topic=once group=frames {name} {generation}"
-        assert frames.call(f"BATCH_COMMIT {who} P0:0,P1:7") == "OK batched=2"
-        assert frames.call(f"COMMIT_OFFSET {who} partition=1 offset=6").startswith("ERROR: offset_regression")
-        assert frames.call(f"COMMIT_OFFSET {who} partition=1 offset=9") == "OK"
+            frames.publish(batch("once", 1, sent))
+        lines.sure(q.CommitOffsets(TOPIC, q.Group("seed"), {1: 3}), r.Done)
+        v1 = lines.sure(q.JoinGroup(TOPIC, "v1", "m", q.Heartbeats()), r.Joined)
+        lines.sure(q.CommitOffsets(TOPIC, q.Group("v1"), {2: 4}, v1.member, v1.generation), r.Done)
+        joining = q.JoinGroup(ONCE, "frames", "m", q.Heartbeats(), distinct=True, exclusive=True)
+        joined = frames.sure(joining, r.Joined)
+        for offsets, expected in (({0: 0, 1: 7}, r.Done), ({1: 6}, CommandFailed), ({1: 9}, r.Done)):
+            group = q.Group("frames")
+            fence = joined.member, joined.generation
+            frames.sure(q.CommitOffsets(ONCE, group, offsets, *fence, rising=True), expected)
 
 
 GROUPS = {"seed": "orders", "v1": "orders", "frames": "once"}
@@ -444,17 +446,16 @@ class Look(NamedTuple):
     """What a gateway has: the records of each partition of each topic, and what was committed."""
 
     rows: dict[tuple[str, int], list[Row]]
-    offsets: dict[tuple[str, str, int], str]
+    offsets: dict[tuple[str, str, int], int]
 
 
 def look(gateway: GatewayProcess) -> Look:
     with Lines(gateway.ports["pipe"]) as lines, Frames(gateway.ports["cursus"]) as frames:
-        topics = sorted(frames.call("LIST").split("topics=")[1].split(","))
-        places = [(topic, at) for topic in topics for at in frames.ends(topic)]
+        places = [(name, at) for name in frames.topics() for at in frames.ends(name)]
         asked = [(group, *place) for place in places for group in GROUPS if GROUPS[group] == place[0]]
         return Look(
             {place: frames.read_all(*place) for place in places},
-            {which: lines.call("OFFSET {} {} {}".format(*which)) for which in asked},
+            {which: lines.committed(*which) for which in asked},
         )
 
 
@@ -468,14 +469,14 @@ def test_two_stores_behind_one_gateway_hold_the_same_and_either_goes_on_alone(tm
     for (topic, _), rows in seen.rows.items():
         counts[topic] += len(rows)
     assert counts == {"lines": 40, "once": 30, "orders": 80}
-    assert {place: said for place, said in seen.offsets.items() if said != "offset=0"} == {
-        ("seed", "orders", 1): "offset=3",
-        ("v1", "orders", 2): "offset=4",
-        ("frames", "once", 1): "offset=9",
+    assert {place: offset for place, offset in seen.offsets.items() if offset} == {
+        ("seed", "orders", 1): 3,
+        ("v1", "orders", 2): 4,
+        ("frames", "once", 1): 9,
     }
     for store in ("A", "B"):
         with GatewayProcess(tmp_path, *dialects, backend=f"sqlite:{store}") as gateway:
             assert look(gateway) == seen, store
             with Frames(gateway.ports["cursus"]) as frames:
                 again = batch("once", 1, [Row(0, at, "p", "k", 1, f"n-{at}") for at in range(21, 32)])
-                assert frames.publish(again).last_offset == 30, "the producer is known there"
+                assert frames.publish(again).last == 30, "the producer is known there"

@@ -75,10 +75,10 @@ class Busy:
             at = 0
             while self._turns(0.03):
                 at += 1
-                client.call(f"PRODUCE signups user{at}:hello")
-                client.call(f"CONSUME signups 0 {at // 3}")
+                client.produce("signups", f"user{at}", "hello")
+                client.consume("signups", 0, at // 3)
                 if not at % 100:
-                    client.ask(b"V1|%d|CONSUME|orders 0 0" % at)
+                    client.ask(q.Fetch(q.Topic("default", "orders"), 0, 0))
 
     def _put(self) -> None:
         with Speaking("grid", self._ports["grid"]) as client:

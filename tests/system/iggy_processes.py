@@ -13,8 +13,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, NamedTuple, Self
 
+from gateway.core import commands as q
+from gateway.core.replies import GroupDescription
 from system.members import CLIENTS
-from system.peers import TIMEOUT, Frames, Lines
+from system.peers import TIMEOUT, Frames, Lines, topic
 from system.processes import GatewayProcess, environment
 from system.proxied import MaybeProxied
 
@@ -248,21 +250,20 @@ class Status(NamedTuple):
 def status(gateway: GatewayProcess, group: str) -> Status:
     """Of a group in the namespace `default`; nothing if it is not there."""
     with Frames(gateway.ports["cursus"]) as peer:
-        answer = peer.call(f"GROUP_STATUS group={group}")
-    if not answer.startswith("{"):
+        found = peer.ask(q.DescribeGroup(topic(""), group))
+    if not isinstance(found, GroupDescription):
         return Status(0, [])
-    found = json.loads(answer)
-    return Status(found["generation"], [each["assignments"] for each in found["members"]])
+    return Status(found.generation, [list(each.assignment) for each in found.members])
 
 
-def ends(gateway: GatewayProcess, topic: str) -> dict[int, int]:
+def ends(gateway: GatewayProcess, name: str) -> dict[int, int]:
     """Partition -> the offset that is written next."""
     with Frames(gateway.ports["cursus"]) as peer:
-        return peer.ends(topic)
+        return peer.ends(name)
 
 
-def committed(gateway: GatewayProcess, group: str, topic: str) -> dict[int, int]:
+def committed(gateway: GatewayProcess, group: str, name: str) -> dict[int, int]:
     """Partition -> the next offset to read."""
-    asked = ends(gateway, topic)
+    asked = ends(gateway, name)
     with Lines(gateway.ports["pipe"]) as lines:
-        return {at: int(lines.call(f"OFFSET {group} {topic} {at}").removeprefix("offset=")) for at in asked}
+        return {at: lines.committed(group, name, at) for at in asked}

@@ -12,7 +12,11 @@ from collections import Counter, deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from system.peers import TIMEOUT, Frames, Lines, Row, Stream, acked, batch, framed, placed
+from gateway.core import commands as q
+from gateway.core.faults import CommandFailed, Fault
+from gateway.core.replies import Published
+from gateway.dialects import load
+from system.peers import TIMEOUT, Frames, Lines, Row, Speaking, batch, connected, line
 from system.processes import GatewayProcess
 
 Key = tuple[str, int]
@@ -118,12 +122,13 @@ class Batch(NamedTuple):
 
     first: int
     last: int
-    frame: bytes
+    command: q.Publish
 
 
 class Producer(threading.Thread):
     """Writes until it is told to stop, and then until all it has sent is acknowledged; connects again when cut off."""
 
+    dialect: str
     window = 4
     """Frames that are on their way at a time."""
 
@@ -160,21 +165,34 @@ class Producer(threading.Thread):
             raise self._failure
         assert not self.is_alive(), f"{self.name} still waits for {len(self._open)} acknowledgements"
 
-    def _produce(self, stream: Stream) -> None:
+    def _produce(self, peer: Speaking) -> None:
         for sent in self._open:
-            self._send(stream, sent)
+            self._send(peer, sent)
         while True:
             while len(self._open) < self.window and not self._stopping.is_set():
                 self._open.append(self._make())
-                self._send(stream, self._open[-1])
+                self._send(peer, self._open[-1])
             if not self._open:
                 return
-            self._hear(stream, self._open[0])
+            self._hear(peer, self._open[0])
             self._open.popleft()
 
-    def _send(self, stream: Stream, sent: Batch) -> None:
+    def _send(self, peer: Speaking, sent: Batch) -> None:
         self._ledger.sent(self.name, sent.first, sent.last)
-        stream.send(sent.frame)
+        peer.begin([sent.command])
+
+    def _hear(self, peer: Speaking, sent: Batch) -> None:
+        request, said = peer.next()
+        assert request.command is sent.command
+        codes = load(self.dialect).faults
+        if isinstance(said, CommandFailed) and codes[said.fault] in {codes[fault] for fault in STOPPING}:
+            raise Refused(str(said))
+        assert isinstance(said, Published), f"{sent.first}..{sent.last}: {said!r}"
+        self._ledger.acknowledged(self.name, sent.first, sent.last, self._place(sent, said))
+
+    def _place(self, sent: Batch, said: Published) -> Place | None:
+        """Where the first record is, None = that cannot be known."""
+        return said.partition, said.base
 
     def _take(self, count: int) -> range:
         """The next sequence numbers."""
@@ -182,18 +200,21 @@ class Producer(threading.Thread):
         self._next += count
         return taken
 
-    def _connect(self) -> Stream:
-        raise NotImplementedError
+    def _connect(self) -> Speaking:
+        return connected(self.dialect, self._port)
 
     def _make(self) -> Batch:
         raise NotImplementedError
 
-    def _hear(self, stream: Stream, sent: Batch) -> None:
-        raise NotImplementedError
+
+STOPPING = (Fault.UNAVAILABLE, Fault.BUSY)
+"""What a gateway that stops says, in the words of its dialects."""
 
 
 class BatchProducer(Producer):
     """An idempotent Cursus producer: one id and epoch, batches of 1 to 40 records in one partition."""
+
+    dialect = "cursus"
 
     def __init__(self, name: str, ledger: Ledger, port: int, topic: str, partition: int) -> None:
         super().__init__(name, ledger, port)
@@ -201,52 +222,29 @@ class BatchProducer(Producer):
         self._partition = partition
         self._random = random.Random(name)
 
-    def _connect(self) -> Stream:
-        return Frames(self._port)
-
     def _make(self) -> Batch:
         taken = self._take(self._random.randint(1, 40))
         rows = [Row(0, number, self.name, "", 1, self._ledger.value(self.name, number)) for number in taken]
-        return Batch(taken[0], taken[-1], framed(batch(self._topic, self._partition, rows, idempotent=True)))
+        return Batch(taken[0], taken[-1], batch(self._topic, self._partition, rows))
 
-    def _hear(self, stream: Stream, sent: Batch) -> None:
-        assert isinstance(stream, Frames)
-        said = stream.frame()
-        if said.startswith(b"ERROR: unavailable "):
-            raise Refused(said)
-        ack = acked(said)
-        place = self._partition, ack.last_offset - (sent.last - sent.first)
+    def _place(self, sent: Batch, said: Published) -> Place | None:
         retried = self._ledger.retried(self.name, sent.first)  # then the offset may be that of the end
-        told = (ack.status, ack.producer_id, ack.producer_epoch, ack.seq_start, ack.seq_end)
-        assert told == ("OK", self.name, 1, sent.first, sent.last), f"{sent.first}..{sent.last}: {ack}"
-        self._ledger.acknowledged(self.name, sent.first, sent.last, None if retried else place)
+        return None if retried else super()._place(sent, said)
 
 
 class LineProducer(Producer):
     """A V1 producer, which cannot be told apart from a new one: what it retries may be there twice."""
 
+    dialect = "pipe"
     window = 16
 
     def __init__(self, name: str, ledger: Ledger, port: int, topic: str) -> None:
         super().__init__(name, ledger, port)
         self._topic = topic
 
-    def _connect(self) -> Stream:
-        return Lines(self._port)
-
     def _make(self) -> Batch:
         [number] = self._take(1)
-        value = self._ledger.value(self.name, number)
-        return Batch(number, number, f"V1|{number}|PRODUCE|{self._topic} key{number % 7}:{value}\n".encode())
-
-    def _hear(self, stream: Stream, sent: Batch) -> None:
-        assert isinstance(stream, Lines)
-        said = stream.line().decode()
-        if said.startswith(f"V1|{sent.first}|ERR|NOT_LEADER|"):
-            raise Refused(said)
-        expected = f"V1|{sent.first}|OK|"
-        assert said.startswith(expected), f"{said!r} to {sent.frame!r}"
-        self._ledger.acknowledged(self.name, sent.first, sent.last, placed(said.removeprefix(expected)))
+        return Batch(number, number, line(self._topic, f"key{number % 7}", self._ledger.value(self.name, number)))
 
 
 PARTITIONS = 3
@@ -257,7 +255,7 @@ def producers(ledger: Ledger, gateway: GatewayProcess) -> list[Producer]:
     """Four idempotent ones, two of them in one partition, and two that are not, all of them in one topic."""
     cursus, pipe = gateway.ports["cursus"], gateway.ports["pipe"]
     with Frames(cursus) as peer:
-        peer.create("orders", PARTITIONS, "idempotent=true")
+        peer.create("orders", PARTITIONS, idempotent=True)
     batches = [BatchProducer(name, ledger, cursus, "orders", at % PARTITIONS) for at, name in enumerate("abcd")]
     return [*batches, LineProducer("v", ledger, pipe, "orders"), LineProducer("w", ledger, pipe, "orders")]
 

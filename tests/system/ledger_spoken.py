@@ -4,28 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import TypeVar
 
 from gateway.core import commands as q
-from gateway.core import replies as r
-from gateway.core.faults import CommandFailed, Fault
 from gateway.core.records import Record, canonical
-from system.ledger import Batch, Ledger, Place, Producer, Refused, producers
-from system.peers import TIMEOUT, Stream
+from gateway.core.replies import Published
+from system.ledger import Batch, Ledger, Place, Producer, producers
+from system.peers import TIMEOUT, topic
 from system.processes import GatewayProcess
-from system.speaking import Speaking
-
-TOPIC = q.Topic("default", "orders")
 
 SPOKEN = {"iggy": 0, "native": 1, "grid": 0}
 """Dialect -> the partition its producer writes to; to the grid a topic has no other than 0."""
 
 DIALECTS = ("cursus", "pipe", *SPOKEN)
-
-T = TypeVar("T")
-
-STOPPING = {Fault.UNAVAILABLE, Fault.BUSY}
-"""What a gateway that stops says, in the words of its dialects."""
 
 
 class CountingLedger(Ledger):
@@ -63,45 +53,20 @@ class SpokenProducer(Producer):
 
     def __init__(self, dialect: str, ledger: Ledger, port: int, partition: int) -> None:
         super().__init__(dialect, ledger, port)
+        self.dialect = dialect
         self._partition = partition
-
-    def _connect(self) -> Speaking:
-        stream = Speaking(self.name, self._port)
-        try:
-            if self.name == "iggy":
-                _sure(stream.ask(q.Authenticate("plain", "iggy", "iggy")), r.Authenticated)
-        except BaseException:
-            stream.close()
-            raise
-        return stream
 
     def _make(self) -> Batch:
         [number] = self._take(1)
-        return Batch(number, number, b"")  # what goes over the wire is the stream's business
+        record = Record(value=self._ledger.value(self.name, number).encode())
+        return Batch(number, number, q.Publish(topic("orders"), self._partition, canonical([record])))
 
-    def _send(self, stream: Stream, sent: Batch) -> None:
-        self._ledger.sent(self.name, sent.first, sent.last)
-
-    def _hear(self, stream: Stream, sent: Batch) -> None:
-        assert isinstance(stream, Speaking)
-        record = Record(value=self._ledger.value(self.name, sent.first).encode())
-        said = stream.ask(q.Publish(TOPIC, self._partition, canonical([record])))
-        published = _sure(said, r.Published)
-        exact = self.name == "native"  # the other two do not say where it went
-        self._ledger.acknowledged(
-            self.name, sent.first, sent.last, (published.partition, published.base) if exact else None
-        )
+    def _place(self, sent: Batch, said: Published) -> Place | None:
+        """The other two do not say where it went."""
+        return super()._place(sent, said) if self.name == "native" else None
 
 
 def of_many_dialects(ledger: Ledger, gateway: GatewayProcess) -> list[Producer]:
     """Those of `producers`, of which a to d are idempotent, and one of each of SPOKEN."""
     spoken = [SpokenProducer(name, ledger, gateway.ports[name], at) for name, at in SPOKEN.items()]
     return [*producers(ledger, gateway), *spoken]
-
-
-def _sure(outcome: object, expected: type[T]) -> T:
-    """The reply.  Raises Refused where the gateway is stopping."""
-    if isinstance(outcome, CommandFailed) and outcome.fault in STOPPING:
-        raise Refused(str(outcome))
-    assert isinstance(outcome, expected), outcome
-    return outcome

@@ -1,12 +1,11 @@
 """Members of consumer groups, and a book in which they write what they were given.
 
-`LineMember` and `FrameMember` are small clients in threads, written from the protocol pages; `RealConsumer` is a client
-as its project publishes it, in a process.
+`LineMember` and `FrameMember` are small clients in threads; `RealConsumer` is a client as its project publishes it, in
+a process.
 """
 
 from __future__ import annotations
 
-import re
 import signal
 import socket
 import subprocess
@@ -18,11 +17,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import IO, NamedTuple
+from typing import IO, NamedTuple, TypeVar
 
 import msgspec
 
-from system.peers import TIMEOUT, Frames, Lines, Row, Stream, batch, rows
+from gateway.core import commands as q
+from gateway.core import replies as r
+from gateway.core.faults import CommandFailed, Fault
+from gateway.dialects.cursus.terms import Consuming
+from system.peers import TIMEOUT, Row, Speaking, batch, rows, topic
 from system.processes import ROOT, environment
 
 BEAT_SECONDS = 0.5
@@ -30,6 +33,9 @@ BEAT_SECONDS = 0.5
 
 MOST = 50
 """Records that a member takes and commits at a time."""
+
+
+R = TypeVar("R")
 
 
 # -- the book
@@ -122,6 +128,9 @@ class Book:
 # -- small clients
 
 
+FENCING = (Fault.STALE_GENERATION, Fault.NOT_OWNER, Fault.NOT_A_MEMBER, Fault.NO_SUCH_GROUP)
+
+
 class Fenced(Exception):
     """The gateway says that the group is not what the member thinks."""
 
@@ -129,19 +138,21 @@ class Fenced(Exception):
 class Worker(threading.Thread):
     """Does its work over one connection until it is told to end; connects again when it is cut off."""
 
+    dialect: str
+
     def __init__(self, name: str, port: int) -> None:
         super().__init__(name=name, daemon=True)
         self._port = port
         self._gone = threading.Event()
-        self._peer: Stream | None = None
+        self._peer: Speaking | None = None
         self._failure: BaseException | None = None
 
     def run(self) -> None:
         """See Thread."""
         while not self._gone.is_set():
             try:
-                with self._connect() as self._peer:
-                    self._work()
+                with Speaking(self.dialect, self._port) as self._peer:
+                    self._work(self._peer)
             except (OSError, EOFError):
                 self._gone.wait(0.02)
             except BaseException as failure:
@@ -160,32 +171,26 @@ class Worker(threading.Thread):
         if self._failure is not None:
             raise self._failure
 
-    def _connect(self) -> Stream:
-        raise NotImplementedError
-
-    def _work(self) -> None:
+    def _work(self, peer: Speaking) -> None:
         raise NotImplementedError
 
 
 class Flow(Worker):
     """Writes records without end, ten at a time to each partition in turn: in partition p at offset n it is `p.n`."""
 
+    dialect = "cursus"
+
     def __init__(self, port: int, topic: str, partitions: int) -> None:
         super().__init__("flow", port)
         self._topic = topic
         self._partitions = partitions
 
-    def _connect(self) -> Frames:
-        return Frames(self._port)
-
-    def _work(self) -> None:
-        peer = self._peer
-        assert isinstance(peer, Frames)
-        ends = peer.ends(self._topic)
+    def _work(self, peer: Speaking) -> None:
+        ends = {at.partition: at.end for at in peer.sure(q.LatestOffsets(topic(self._topic)), r.Offsets).offsets}
         while not self._gone.wait(0.005):
             partition = min(ends, key=lambda at: (ends[at], at))
             sent = [Row(0, 0, "", "", 0, f"{partition}.{ends[partition] + at}") for at in range(10)]
-            assert peer.publish(batch(self._topic, partition, sent)).status == "OK"
+            peer.sure(batch(self._topic, partition, sent), r.Published)
             ends[partition] += len(sent)
 
 
@@ -195,14 +200,16 @@ class Member(Worker):
     generation, owned: since it last joined.
     """
 
-    def __init__(self, name: str, book: Book, port: int, group: str, topic: str) -> None:
+    def __init__(self, name: str, book: Book, port: int, group: str, name_of_topic: str) -> None:
         super().__init__(name, port)
         self.generation = 0
         self.owned: tuple[int, ...] = ()
         self._book = book
         self._group = group
-        self._topic = topic
+        self._topic = topic(name_of_topic)
         self._next: dict[int, int] = {}
+        self._member = name
+        self._who = (self._topic, group, name, 0)
 
     def die(self) -> None:
         """End at once, without a word to the gateway."""
@@ -215,169 +222,102 @@ class Member(Worker):
     def leave(self) -> None:
         """End, and say so."""
         self.finish()
-        with self._connect() as self._peer:
-            self._say_goodbye()
+        with Speaking(self.dialect, self._port) as peer:
+            peer.sure(q.LeaveGroup(*self._who), r.Done)
 
-    def _work(self) -> None:
+    def _work(self, peer: Speaking) -> None:
         while not self._gone.is_set():
             try:
-                self._enter()
-                self._take_part()
+                self._enter(peer)
+                self._take_part(peer)
             except Fenced:
                 self.owned = ()
 
-    def _enter(self) -> None:
-        generation, owned = self._join()
-        self._next = {partition: self._offset(partition) for partition in owned}
-        self._book.owned(self.name, generation, owned)
-        self.generation, self.owned = generation, owned
+    def _enter(self, peer: Speaking) -> None:
+        joined = self._ask(peer, self._joining(), r.Joined)
+        self._member = joined.member
+        self._who = (self._topic, self._group, joined.member, joined.generation)
+        synced = self._ask(peer, q.SyncGroup(*self._who), r.Joined)
+        assert (synced.generation, synced.assignment) == (joined.generation, joined.assignment)
+        self._next = {partition: self._offset(peer, partition) for partition in joined.assignment}
+        self._book.owned(self.name, joined.generation, joined.assignment)
+        self.generation, self.owned = joined.generation, joined.assignment
 
-    def _take_part(self) -> None:
+    def _take_part(self, peer: Speaking) -> None:
         due = 0.0
         while not self._gone.is_set():
             if time.monotonic() >= due:
-                self._beat()
+                self._ask(peer, q.Heartbeat(*self._who), r.Done)
                 due = time.monotonic() + BEAT_SECONDS
-            taken = {partition: following for partition in self.owned if (following := self._take(partition))}
+            taken = {partition: following for partition in self.owned if (following := self._take(peer, partition))}
             if not taken:
                 self._gone.wait(0.02)
                 continue
-            self._commit(taken)
+            self._commit(peer, taken)
             for partition, following in taken.items():
                 self._book.committed(self.generation, partition, following)
 
-    def _take(self, partition: int) -> int:
+    def _take(self, peer: Speaking, partition: int) -> int:
         """Read on in a partition.  Returns the offset that follows, 0 if there was nothing."""
-        found = self._records(partition, self._next[partition])[:MOST]
-        for offset, value in found:
-            assert offset >= self._next[partition] and value == f"{partition}.{offset}"  # higher: others have committed
-            self._book.read(Read(self.name, self.generation, partition, offset))
-            self._next[partition] = offset + 1
+        found = [row for each in self._read(peer, partition).batches for row in rows(each)][:MOST]
+        for row in found:
+            assert row.offset >= self._next[partition]  # higher: others have committed
+            assert row.value == f"{partition}.{row.offset}"
+            self._book.read(Read(self.name, self.generation, partition, row.offset))
+            self._next[partition] = row.offset + 1
         return self._next[partition] if found else 0
 
-    def _join(self) -> tuple[int, tuple[int, ...]]:
+    def _offset(self, peer: Speaking, partition: int) -> int:
+        command = q.FetchOffsets(self._topic, q.Group(self._group), (partition,))
+        return self._ask(peer, command, r.CommittedOffsets).offsets.get(partition, 0)
+
+    def _ask(self, peer: Speaking, command: q.Command, expected: type[R], context: object = None) -> R:
+        """The reply.  Raises Fenced."""
+        outcome = peer.ask(command, context)
+        if isinstance(outcome, CommandFailed) and outcome.fault in FENCING:
+            raise Fenced(str(outcome))
+        assert isinstance(outcome, expected), f"{command} was answered {outcome!r}"
+        return outcome
+
+    def _joining(self) -> q.JoinGroup:
         raise NotImplementedError
 
-    def _offset(self, partition: int) -> int:
+    def _read(self, peer: Speaking, partition: int) -> r.Records:
         raise NotImplementedError
 
-    def _beat(self) -> None:
-        raise NotImplementedError
-
-    def _records(self, partition: int, offset: int) -> list[tuple[int, str]]:
-        raise NotImplementedError
-
-    def _commit(self, offsets: Mapping[int, int]) -> None:
-        raise NotImplementedError
-
-    def _say_goodbye(self) -> None:
-        raise NotImplementedError
+    def _commit(self, peer: Speaking, offsets: Mapping[int, int]) -> None:
+        reader, (*_, member, generation) = q.Group(self._group), self._who
+        self._ask(peer, q.CommitOffsets(self._topic, reader, {**offsets}, member, generation), r.Done)
 
 
 class LineMember(Member):
-    """V1 (pipe.md, section 1): JOIN, SYNC, HEARTBEAT, CONSUME, COMMIT.  Generations are shown one higher there."""
+    """V1, which reads as nobody in particular, and commits a partition at a time."""
 
-    _shown = 0
+    dialect = "pipe"
 
-    def _connect(self) -> Lines:
-        return Lines(self._port)
+    def _joining(self) -> q.JoinGroup:
+        return q.JoinGroup(self._topic, self._group, self.name, q.Heartbeats(), "range")
 
-    def _ask(self, command: str) -> str:
-        peer = self._peer
-        assert isinstance(peer, Lines)
-        answer = peer.ask(f"V1|1|{command}".encode()).decode()
-        if answer.startswith("V1|1|ERR|GENERATION_MISMATCH|"):
-            raise Fenced(answer)
-        assert answer.startswith("V1|1|OK|"), f"{command!r} was answered {answer!r}"
-        return answer[8:]
+    def _read(self, peer: Speaking, partition: int) -> r.Records:
+        return peer.sure(q.Fetch(self._topic, partition, self._next[partition]), r.Records)
 
-    def _join(self) -> tuple[int, tuple[int, ...]]:
-        joined = self._ask(f"JOIN|{self._group} {self._topic} {self.name} assignor=range")
-        self._shown, _ = shown = _membership(joined)
-        assert _membership(self._ask(f"SYNC|{self._who()}")) == shown
-        return self._shown - 1, shown[1]
-
-    def _who(self) -> str:
-        return f"{self._group} {self._topic} {self.name} {self._shown}"
-
-    def _offset(self, partition: int) -> int:
-        return int(self._ask(f"OFFSET|{self._group} {self._topic} {partition}").removeprefix("offset="))
-
-    def _beat(self) -> None:
-        assert self._ask(f"HEARTBEAT|{self._who()}") == "heartbeat=ok"
-
-    def _records(self, partition: int, offset: int) -> list[tuple[int, str]]:
-        peer = self._peer
-        assert isinstance(peer, Lines)
-        return peer.consume(self._topic, partition, offset)[0]
-
-    def _commit(self, offsets: Mapping[int, int]) -> None:
+    def _commit(self, peer: Speaking, offsets: Mapping[int, int]) -> None:
         for partition, following in offsets.items():
-            assert self._ask(f"COMMIT|{self._who()} {partition} {following}") == "committed=true"
-
-    def _say_goodbye(self) -> None:
-        assert self._ask(f"LEAVE|{self._who()}") == "left=true"
-
-
-_REJOIN = ("GEN_MISMATCH", "NOT_OWNER", "member_not_found", "group_not_found")
+            super()._commit(peer, {partition: following})
 
 
 class FrameMember(Member):
-    """Cursus (cursus.md, sections 2 and 4): JOIN_GROUP, SYNC_GROUP, HEARTBEAT, CONSUME, BATCH_COMMIT."""
+    """Cursus, which is given its name, and reads as a member."""
 
-    _member = ""
+    dialect = "cursus"
 
-    def _connect(self) -> Frames:
-        return Frames(self._port)
+    def _joining(self) -> q.JoinGroup:
+        return q.JoinGroup(self._topic, self._group, self._member, q.Heartbeats(), distinct=True)
 
-    def _ask(self, command: str) -> str:
-        peer = self._peer
-        assert isinstance(peer, Frames)
-        answer = peer.call(command)
-        if any(answer.startswith(f"ERROR: {word}") for word in _REJOIN):
-            raise Fenced(answer)
-        assert answer.startswith("OK"), f"{command!r} was answered {answer!r}"
-        return answer
-
-    def _join(self) -> tuple[int, tuple[int, ...]]:
-        place = f"topic={self._topic} group={self._group}"
-        answer = self._ask(f"JOIN_GROUP {place} member={self._member or self.name}")
-        found = re.fullmatch(r"OK generation=\d+ member=(\S+) assignments=\[[\d ]*\]", answer)
-        assert found is not None, answer
-        self._member = found[1]
-        joined = _membership(answer)
-        assert _membership(self._ask(f"SYNC_GROUP {place} member={self._member} generation={joined[0]}")) == joined
-        return joined
-
-    def _who(self) -> str:
-        return f"topic={self._topic} group={self._group} member={self._member} generation={self.generation}"
-
-    def _offset(self, partition: int) -> int:
-        answer = self._ask(f"FETCH_OFFSET topic={self._topic} partition={partition} group={self._group}")
-        return int(answer.removeprefix("OK offset="))
-
-    def _beat(self) -> None:
-        assert self._ask(f"HEARTBEAT {self._who()}") == f"OK member={self._member} generation={self.generation}"
-
-    def _records(self, partition: int, offset: int) -> list[tuple[int, str]]:
-        peer = self._peer
-        assert isinstance(peer, Frames)
-        line = f"\0\0CONSUME {self._who()} partition={partition} offset={offset} batch={MOST}"
-        return [(row.offset, row.value) for row in rows(peer.ask(line.encode()), self._topic, partition)]
-
-    def _commit(self, offsets: Mapping[int, int]) -> None:
-        entries = ",".join(f"P{partition}:{following}" for partition, following in offsets.items())
-        assert self._ask(f"BATCH_COMMIT {self._who()} {entries}") == f"OK batched={len(offsets)}"
-
-    def _say_goodbye(self) -> None:
-        assert self._ask(f"LEAVE_GROUP {self._who()}") == f"OK group={self._group} member={self._member} left=true"
-
-
-def _membership(answer: str) -> tuple[int, tuple[int, ...]]:
-    """Generation and partitions in the answer to a JOIN or SYNC."""
-    found = re.search(r"generation=(\d+) .*\[([\d ]*)\]", answer)
-    assert found is not None, answer
-    return int(found[1]), tuple(map(int, found[2].split()))
+    def _read(self, peer: Speaking, partition: int) -> r.Records:
+        start = q.Next(q.Group(self._group), self._next[partition])
+        said = Consuming("CONSUME", member=self._member, generation=self.generation)
+        return self._ask(peer, q.Fetch(self._topic, partition, start, MOST), r.Records, said)
 
 
 # -- real clients

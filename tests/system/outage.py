@@ -15,11 +15,9 @@ from typing import NamedTuple
 
 from gateway.core import commands as q
 from gateway.core import replies as r
-from gateway.core.records import Record, canonical
 from gateway.core.replies import Outcome
 from system.ledger import Ledger
-from system.peers import TIMEOUT, Frames, Lines, Row, Stream, batch
-from system.speaking import Speaking
+from system.peers import TIMEOUT, Row, Speaking, batch, connected, line, topic
 
 PAUSE, PAUSE_AFTER_REFUSAL = 0.002, 0.02
 """Seconds between an answer and the next request."""
@@ -44,6 +42,8 @@ class Told(NamedTuple):
 class Client(threading.Thread):
     """Asks until it is told to stop, over one connection; that this is cut off is a failure of its own."""
 
+    dialect: str
+
     def __init__(self, name: str, port: int) -> None:
         super().__init__(name=name, daemon=True)
         self.told: list[Told] = []
@@ -55,10 +55,10 @@ class Client(threading.Thread):
     def run(self) -> None:
         """See Thread."""
         try:
-            with self._connect() as stream:
+            with connected(self.dialect, self._port) as peer:
                 while not self._over.is_set():
                     began = self._sent = time.monotonic()
-                    refusal = self._ask(stream)
+                    refusal = self._ask(peer)
                     self._sent = None
                     self.told.append(Told(began, time.monotonic(), refusal))
                     self._over.wait(PAUSE if refusal is None else PAUSE_AFTER_REFUSAL)
@@ -99,10 +99,7 @@ class Client(threading.Thread):
         """Seconds that an answer took at most."""
         return max(told.seconds for told in self.told)
 
-    def _connect(self) -> Stream:
-        raise NotImplementedError
-
-    def _ask(self, stream: Stream) -> str | None:
+    def _ask(self, peer: Speaking) -> str | None:
         """Ask for one thing.  Returns how it was refused, None = it was not."""
         raise NotImplementedError
 
@@ -119,63 +116,50 @@ class Writer(Client):
         self._count = count
         self._first = 1
 
-    def _ask(self, stream: Stream) -> str | None:
+    def _ask(self, peer: Speaking) -> str | None:
         first, last = self._first, self._first + self._count - 1
         self._ledger.sent(self.name, first, last)
-        refusal = self._write(stream, range(first, last + 1))
-        if refusal is None:
+        refused = refusal(peer.ask(self._command(range(first, last + 1))), r.Published)
+        if refused is None:
             self._ledger.acknowledged(self.name, first, last)
-        if refusal is None or not self.again:
+        if refused is None or not self.again:
             self._first = last + 1
-        return refusal
+        return refused
 
-    def _write(self, stream: Stream, numbers: range) -> str | None:
+    def _command(self, numbers: range) -> q.Publish:
         raise NotImplementedError
 
 
 class CursusWriter(Writer):
-    """Idempotent, from the protocol page: batches with an id, an epoch and sequence numbers."""
+    """Idempotent: batches with an id, an epoch and sequence numbers."""
 
+    dialect = "cursus"
     again = True
 
-    def _connect(self) -> Frames:
-        return Frames(self._port)
-
-    def _write(self, stream: Stream, numbers: range) -> str | None:
-        assert isinstance(stream, Frames)
-        rows = [Row(0, number, self.name, "", 1, self._ledger.value(self.name, number)) for number in numbers]
-        answer = stream.ask(batch("orders", 0, rows, idempotent=True)).decode()
-        return None if answer.startswith('{"status":"OK"') else answer
+    def _command(self, numbers: range) -> q.Publish:
+        return batch("orders", 0, [Row(0, at, self.name, "", 1, self._ledger.value(self.name, at)) for at in numbers])
 
 
 class LineWriter(Writer):
-    """V1, from the protocol page."""
+    """V1, which writes to the partition of a key."""
 
-    def _connect(self) -> Lines:
-        return Lines(self._port)
+    dialect = "pipe"
 
-    def _write(self, stream: Stream, numbers: range) -> str | None:
-        assert isinstance(stream, Lines)
+    def _command(self, numbers: range) -> q.Publish:
         [number] = numbers
-        answer = stream.ask(f"V1|{number}|PRODUCE|orders key:{self._ledger.value(self.name, number)}".encode()).decode()
-        return None if answer.startswith(f"V1|{number}|OK|") else answer.removeprefix(f"V1|{number}|")
+        return line("orders", "key", self._ledger.value(self.name, number))
 
 
 class SpokenWriter(Writer):
-    """Any other dialect, with our own client half."""
+    """Any other dialect."""
 
     def __init__(self, dialect: str, name: str, port: int, ledger: Ledger) -> None:
         super().__init__(name, port, ledger)
-        self._dialect = dialect
+        self.dialect = dialect
 
-    def _connect(self) -> Speaking:
-        return connected(self._dialect, self._port)
-
-    def _write(self, stream: Stream, numbers: range) -> str | None:
-        assert isinstance(stream, Speaking)
+    def _command(self, numbers: range) -> q.Publish:
         [number] = numbers
-        sent = canonical([Record(value=self._ledger.value(self.name, number).encode())])
-        return refusal(stream.ask(q.Publish(q.Topic("default", "orders"), 0, sent)), r.Published)
+        return batch("orders", 0, [Row(0, 0, "", "", 0, self._ledger.value(self.name, number))])
 
 
 class SpokenReader(Client):
@@ -183,22 +167,10 @@ class SpokenReader(Client):
 
     def __init__(self, dialect: str, name: str, port: int) -> None:
         super().__init__(name, port)
-        self._dialect = dialect
+        self.dialect = dialect
 
-    def _connect(self) -> Speaking:
-        return connected(self._dialect, self._port)
-
-    def _ask(self, stream: Stream) -> str | None:
-        assert isinstance(stream, Speaking)
-        return refusal(stream.ask(q.Fetch(q.Topic("default", "orders"), 0, 0, 1)), r.Records)
-
-
-def connected(dialect: str, port: int) -> Speaking:
-    """A connection on which everything may be asked."""
-    peer = Speaking(dialect, port)
-    if dialect == "iggy":
-        assert isinstance(peer.ask(q.Authenticate("plain", "iggy", "iggy")), r.Authenticated)
-    return peer
+    def _ask(self, peer: Speaking) -> str | None:
+        return refusal(peer.ask(q.Fetch(topic("orders"), 0, 0, 1)), r.Records)
 
 
 def refusal(outcome: Outcome, expected: type) -> str | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import struct
 import subprocess
 import urllib.request
 from collections.abc import Iterator
@@ -19,7 +18,7 @@ from gateway.core.replies import Authenticated, Outcome
 from gateway.net.users import new_password
 from system.configured import PROMPT, Configured, about, listener, refusal
 from system.iggy_processes import APACHE, LATEST, IggyClient, Refused
-from system.peers import Frames, Lines, Stream
+from system.peers import Lines
 from system.processes import COMMAND, ROOT, environment
 from system.speaking import Speaking
 
@@ -82,40 +81,6 @@ def test_who_logs_in_gets_what_his_rules_say_in_every_dialect(gateway: Configure
         assert forbidden(other, name)
 
 
-BARE = [
-    (
-        "mlog",
-        b'\0\x10\0\0\0\x12{"Topic":"orders"}',
-        b'\0\x14\0\0\0\x22{"code":0,"message":"not allowed"}',
-    ),
-    (
-        "grid",  # MAP_GET; RESPONSE_ERROR with the status UNAUTHORIZED, 4
-        bytes.fromhex("dc02 00000001 0000000b 00 0005 0006 02") + b"ordersuser1",
-        bytes.fromhex("dc81 00000001 00000012 00 0000 0400 02") + b"MapGet of 'orders'",
-    ),
-    (
-        "iggy",  # GET_TOPIC; 41, unauthorized
-        struct.pack("<II", 21, 300) + b"\2\7default\2\6orders",
-        struct.pack("<II", 41, 0),
-    ),
-]
-
-
-def test_each_dialect_says_it_in_its_own_words(gateway: Configured) -> None:
-    """As bytes, written down without our codecs."""
-    with Lines(gateway.ports["pipe"]) as pipe:
-        assert pipe.ask(b"V1|7|PRODUCE|orders k:v") == b"V1|7|ERR|BAD_REQUEST|not allowed"
-    with Frames(gateway.ports["cursus"]) as cursus:
-        said = "ERROR: NOT_AUTHORIZED_FOR_OPERATION command={} permission={}".format
-        assert cursus.call("METADATA topic=orders") == said("METADATA", "topic.read")
-        assert cursus.call("LIST") == said("LIST", "topic.read")
-        assert cursus.call("CREATE topic=orders") == said("CREATE", "admin")
-    for name, asked, answer in BARE:
-        with Stream(gateway.ports[name]) as peer:
-            peer.send(asked)
-            assert peer.exactly(len(answer)) == answer, name
-
-
 @pytest.mark.parametrize("who", ["ann", None])
 def test_what_is_denied_first_is_denied_whatever_else_is_allowed(gateway: Configured, who: str | None) -> None:
     with Speaking("native", gateway.ports["native"]) as peer:
@@ -175,11 +140,11 @@ def metrics(gateway: Configured) -> str:
 # -- where from
 
 
-def connect(port: int, source: str) -> Stream:
+def connect(port: int, source: str) -> Lines:
     """From that address of this machine."""
-    peer = Stream.__new__(Stream)
+    peer = Lines(port)
+    peer.close()
     peer.socket = socket.create_connection(("127.0.0.1", port), 5.0, (source, 0))
-    peer._held = bytearray()
     return peer
 
 
@@ -187,8 +152,7 @@ def test_who_comes_from_elsewhere_than_is_allowed_is_hung_up_on_at_once(tmp_path
     text = 'backend.spec = "memory"\n' + listener("pipe", allow='["127.0.0.2", "10.0.0.0/8"]')
     with Configured(tmp_path, text) as gateway:
         with connect(gateway.ports["pipe"], "127.0.0.2") as peer:
-            peer.send(b"V1|1|PRODUCE|t k:v\n")
-            assert peer.line().startswith(b"V1|1|OK|")
+            assert peer.produce("t", "k", "v")[1] == 0
         with connect(gateway.ports["pipe"], "127.0.0.1") as peer:
             answer, seconds = refusal(peer)
             assert (answer, seconds < PROMPT) == (b"", True)

@@ -11,16 +11,18 @@ from pathlib import Path
 
 import pytest
 
+import wire
 from gateway.core import commands as q
 from gateway.core.faults import CommandFailed
+from gateway.dialects.cursus.terms import Spoken
 from gateway.net.users import new_password
 from net.certificates import Authority
 from system.configured import Configured, listener, secured, trusting
-from system.peers import Frames, Stream
+from system.peers import Stream
 from system.processes import ROOT, environment
 from system.speaking import Speaking
 
-PASSWORD = "Canary-of-a-password-7f3a"
+PASSWORD = wire.CANARY
 TOKEN = "Canary-of-a-token-19be0d55c2a84e63a1f07b2d"
 PLUMAGE = "Canary"
 LOGINS = {
@@ -66,12 +68,14 @@ def log_in(gateway: Configured, authority: Path, key: tuple[Path, Path]) -> None
                 with Speaking(name, gateway.ports[name]) as peer:
                     outcome = (secured(peer, context) if name == "native" else peer).ask(said)
                 assert isinstance(outcome, CommandFailed) is (said is wrong)
-    with Frames(gateway.ports["cursus"]) as peer:
-        assert peer.call(f"LIST principal=ann auth_token={PASSWORD}x").startswith("ERROR: authentication_failed")
-        assert peer.call(f"LIST principal=ann auth_token={PASSWORD}").startswith("OK")
-        assert PASSWORD not in peer.call(f"LIST token={PASSWORD}"), "not even to who said it"
-        assert peer.call(f"CREATE topic=t principal=ann auth_token={PASSWORD}").startswith("OK")
-        assert peer.call(f"AUTH token={PASSWORD}").startswith("ERROR: invalid_auth")
+    with Stream(gateway.ports["cursus"]) as peer:
+        peer.send(b"".join(wire.secrets("cursus")))
+        peer.finish()
+        assert PASSWORD.encode() not in peer.rest(), "not even to who said it"
+    with Speaking("cursus", gateway.ports["cursus"]) as peer:
+        for secret in (PASSWORD + "x", PASSWORD):
+            in_line = Spoken("LIST", proof=q.Authenticate("plain", "ann", secret))
+            assert isinstance(peer.ask(q.ListTopics("default"), in_line), CommandFailed) is (secret != PASSWORD)
 
 
 def console(port: int) -> str:

@@ -20,7 +20,7 @@ from gateway.core import commands as q
 from gateway.core.records import Record, canonical
 from system.iggy_processes import LATEST, IggyClient, IggyMember
 from system.members import RealConsumer
-from system.peers import Frames, Lines
+from system.peers import Frames, Lines, Row, batch
 from system.processes import COMMAND, ROOT, GatewayProcess, environment, until
 from system.speaking import Speaking
 from system.test_real_clients import CURSUS, PARTITIONS, produce
@@ -106,7 +106,7 @@ def test_a_replay_names_the_first_answer_that_differs(tmp_path: Path, cursus_cap
     with gateway(tmp_path / "target", "cursus") as target:
         with Frames(target.ports["cursus"]) as peer:
             peer.create("orders", PARTITIONS)
-            peer.call(f"PUBLISH topic=orders partition={partition} producerId=seed acks=1 message=one too many")
+            peer.publish(batch("orders", partition, [Row(0, 0, "seed", "", 0, "one too many")]))
         said = replay(cursus_capture, target)
         report = json.loads(replay(cursus_capture, target, "--json").stdout)
     assert said.returncode == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import pty
@@ -10,7 +9,6 @@ import re
 import select
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import termios
@@ -85,7 +83,7 @@ class Person:
         self.wait("gateway> ")
 
     def resize(self, width: int) -> None:
-        fcntl.ioctl(self.ours, termios.TIOCSWINSZ, struct.pack("4H", 24, width, 0, 0))
+        termios.tcsetwinsize(self.ours, (24, width))
 
     def type(self, keys: str) -> None:
         os.write(self.ours, keys.encode())

@@ -14,8 +14,13 @@ from pathlib import Path
 
 import pytest
 
+import wire
+from gateway.core import commands as q
+from gateway.core.replies import Done
+from gateway.dialects.cursus.terms import Consuming
 from gateway.net.limits import Limits
-from system.peers import Frames, Lines, Row, Stream, Tagged, batch, framed, tagged
+from system.configured import about
+from system.peers import Frames, Lines, Row, Speaking, Stream, batch
 from system.processes import COMMAND, GatewayProcess
 from test_service import certificate
 
@@ -49,14 +54,7 @@ def spent(gateway: GatewayProcess) -> float:
 
 # -- those that say nothing
 
-ONE_REQUEST = {
-    "pipe": b"V1|1|OFFSET|g orders 0\n",
-    "cursus": framed(b"\0\0LIST"),
-    "native": tagged(1, ["Ping"]),
-    "iggy": bytes.fromhex("0400000001000000"),
-    "grid": b"\334\2\0\0\0\1\0\0\0\12\0\0\5\0\5\2usersuser1",
-    "mlog": b"\0\31\0\0\0\2{}",
-}
+ONE_REQUEST = {name: wire.request(name, command, 1) for name, command in about("orders").items()}
 
 
 def dialed(gateway: GatewayProcess, count: int, stack: ExitStack) -> None:
@@ -97,15 +95,8 @@ def test_a_gateway_has_as_many_files_as_it_may_whatever_its_shell_begins_with(tm
 
 # -- those that do not come to an end
 
-HALVES = {
-    "pipe": b"V1|1|PRODUCE|half k:",
-    "cursus": b"\0\1\0\0\0\0CREATE topic=",
-    "native": b"\0\1\0\0\x92\1",
-    "iggy": b"\0\0\1\0\1\0\0\0",
-    "grid": b"\334\1\0\0\0\1\0\1\0\0\0\0\5\0\5\2half",
-    "mlog": b"\0\31\0\0\1\0{",
-}
-"""Beginnings of frames that are some hundred bytes longer."""
+HALVES = {name: wire.request(name, command, 1)[:-200] for name, command in about("half" * 60).items()}
+"""Beginnings of frames that are two hundred bytes longer."""
 
 
 def p99s(crowded: Lines, alone: Lines, seconds: float) -> tuple[float, float]:
@@ -172,11 +163,11 @@ def test_a_thousand_peers_that_never_finish_a_frame_are_hung_up_on_and_do_not_do
             beside, alone = p99s(lines, control, deadline / 2)
             assert time.monotonic() - began < deadline, "they were all there meanwhile"
             for peer in slow:
-                assert not peer.rest().startswith(b"V1|1|OK")
+                peer.rest()
         assert deadline <= time.monotonic() - began and time.monotonic() - begun < deadline + 2.0
         sys.stderr.write(f"p99 {alone * 1e6:.0f} us alone, {beside * 1e6:.0f} us beside {len(slow)}\n")
         assert beside < 2 * alone
-        assert lines.call("OFFSET g half 0") == "offset=0"
+        assert lines.committed("g", "half", 0) == 0
 
 
 # -- those that do not read
@@ -200,9 +191,9 @@ def publish(gateway: GatewayProcess, size: int, last: str = "") -> int:
     count = size // (16 * 60_000)
     with Frames(gateway.ports["cursus"]) as peer:
         for _ in range(count):
-            assert peer.publish(batch("big", 0, [Row(0, 0, "", "", 0, "x" * 60_000)] * 16)).status == "OK"
+            peer.publish(batch("big", 0, [Row(0, 0, "", "", 0, "x" * 60_000)] * 16))
         if last:
-            assert peer.publish(batch("big", 0, [Row(0, 0, "", "", 0, last)])).status == "OK"
+            peer.publish(batch("big", 0, [Row(0, 0, "", "", 0, last)]))
     return count * 16 * 60_000
 
 
@@ -221,17 +212,17 @@ def test_a_reader_that_is_pushed_100_mb_and_does_not_read_costs_a_bounded_memory
         with Frames(gateway.ports["cursus"]) as peer:
             start = peer.ends("big")[0]
         before = gateway.resident()
-        with Stream(gateway.ports[dialect]) as slow, Tagged(gateway.ports["native"], 2.0) as other:
+        with Stream(gateway.ports[dialect]) as slow, Speaking("native", gateway.ports["native"], 2.0) as other:
             if tls:
                 secure(slow, signed)
-            stream = f"STREAM topic=big partition=0 group=g member=m generation=1 offset={start}"
-            follow = tagged(1, ["Follow", ["default", "big"], 0, start])
-            slow.send(follow if dialect == "native" else framed(b"\0\0" + stream.encode()))
+            said = Consuming("STREAM", member="m", generation=1) if dialect == "cursus" else None
+            follow = q.Follow(q.Topic("default", "big"), 0, q.Next(q.Group("g"), start) if said else start)
+            slow.send(wire.request(dialect, follow, 1, said))
             most = pushed = 0
             for _ in range(10):
                 pushed += publish(gateway, PUSHED // 10)
                 most = max(most, gateway.resident() - before)
-                assert other.ask(["Ping"]) == [["Done"]]
+                assert other.ask(q.Ping()) == Done()
             publish(gateway, 0, "the last one")
             sys.stderr.write(f"{dialect} {'tls' if tls else 'tcp'}: {most / MIB:.1f} MiB\n")
             assert most < BOUND

@@ -23,6 +23,7 @@ from gateway.configuration import ListenerPlan
 from gateway.core import commands as q
 from gateway.core.faults import CommandFailed, Fault
 from gateway.held import check_held
+from system.configured import secured, trusting
 from system.holding import PROGRAM, SOCKET_UNIT, UNIT, Service, command_line, listening, value_of
 from system.needed import require
 from system.peers import Frames, Lines
@@ -93,22 +94,16 @@ def test_the_system_calls_that_the_unit_allows_are_enough(tmp_path: Path) -> Non
             with socket.create_connection(("127.0.0.1", ports[name]), 10) as peer:
                 peer.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
                 assert peer.recv(65_536)
-        assert ask_securely(tmp_path, ports["pipe"], b"V1|1|OFFSET|g orders 0\n") == b"V1|1|OK|offset=0\n"
+        with secured(Lines(ports["pipe"]), own(tmp_path)) as lines:
+            assert lines.committed("g", "orders", 0) == 0
         service.signal(signal.SIGHUP)
         service.wait(lambda: service.count("READY") == 2, "a reload")
         assert service.stop() == 0
 
 
-def ask_securely(directory: Path, port: int, line: bytes) -> bytes:
-    """By TLS, and with a certificate of our own."""
-    secure = ssl.create_default_context(cafile=directory / "server.pem")
-    secure.load_cert_chain(directory / "server.pem", directory / "server.key")
-    with (
-        socket.create_connection(("127.0.0.1", port), 10) as plain,
-        secure.wrap_socket(plain, server_hostname="localhost") as peer,
-    ):
-        peer.sendall(line)
-        return peer.recv(65_536)
+def own(directory: Path) -> ssl.SSLContext:
+    """A client with a certificate of its own."""
+    return trusting(directory / "server.pem", (directory / "server.pem", directory / "server.key"))
 
 
 # -- what the gateway tells systemd
@@ -240,7 +235,7 @@ def test_a_service_logs_lines_of_json_and_no_secret(tmp_path: Path) -> None:
                 said = peer.ask(q.Authenticate("plain", "a\n\x1b[2Jnn", CANARY))
                 assert isinstance(said, CommandFailed) and said.fault is Fault.BAD_CREDENTIALS
         with Frames(int(ports["cursus"])) as frames:
-            frames.call(f"AUTH principal=ann token={CANARY}")
+            frames.ask(q.Authenticate("plain", "ann", CANARY))
         service.signal(signal.SIGHUP)
         service.wait(lambda: "read again" in service.said(), "a line")
         assert service.stop() == 0

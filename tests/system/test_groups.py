@@ -14,8 +14,12 @@ from pathlib import Path
 
 import pytest
 
+from gateway.core import commands as q
+from gateway.core import replies as r
+from gateway.core.replies import Outcome
+from gateway.dialects.cursus.terms import Consuming
 from system.members import Book, Flow, FrameMember, LineMember, Member, Read, RealConsumer
-from system.peers import TIMEOUT, Frames, Lines, Row, batch, rows
+from system.peers import TIMEOUT, Frames, Lines, Row, Speaking, batch, rows, topic
 from system.processes import GatewayProcess, until
 from system.proxied import MaybeProxied, through, ways
 
@@ -24,6 +28,7 @@ SESSION_SECONDS = 10.0
 
 RECORDS = 10_000
 PARTITIONS = 4
+ORDERS = topic("orders")
 OLD, NEW = "cursus-client==0.1.0", "cursus-client==0.1.1"
 
 
@@ -34,7 +39,7 @@ def fill(gateway: GatewayProcess, first: int, count: int) -> set[str]:
         peer.create("orders", PARTITIONS)
         for at in range(0, count, 250):
             sent = [Row(0, 0, "", "", 0, value) for value in values[at : at + 250]]
-            assert peer.publish(batch("orders", at // 250 % PARTITIONS, sent)).status == "OK"
+            peer.publish(batch("orders", at // 250 % PARTITIONS, sent))
     return set(values)
 
 
@@ -44,16 +49,16 @@ def places(gateway: GatewayProcess) -> dict[str, tuple[int, int]]:
         return {row.value: (at, row.offset) for at in range(PARTITIONS) for row in peer.read_all("orders", at)}
 
 
-def ends(gateway: GatewayProcess, topic: str = "orders") -> dict[int, int]:
+def ends(gateway: GatewayProcess, name: str = "orders") -> dict[int, int]:
     with Frames(gateway.ports["cursus"]) as peer:
-        return peer.ends(topic)
+        return peer.ends(name)
 
 
-def committed(gateway: GatewayProcess, group: str, topic: str = "orders") -> dict[int, int]:
+def committed(gateway: GatewayProcess, group: str, name: str = "orders") -> dict[int, int]:
     """Partition -> the next offset to read."""
     with Lines(gateway.ports["pipe"]) as lines:
-        asked = ends(gateway, topic)
-        return {at: int(lines.call(f"OFFSET {group} {topic} {at}").removeprefix("offset=")) for at in asked}
+        asked = ends(gateway, name)
+        return {at: lines.committed(group, name, at) for at in asked}
 
 
 # -- real clients
@@ -290,14 +295,16 @@ def test_a_member_that_joins_again_under_the_name_it_was_given_is_the_same_one(t
     """Both Python clients join like that; were they others each time, two of them would never settle."""
     with GatewayProcess(tmp_path, "cursus", backend="memory") as gateway, Frames(gateway.ports["cursus"]) as peer:
         peer.create("orders", 2)
-        join = "JOIN_GROUP topic=orders group=g member="
-        a = peer.call(join + "a").split()[2].removeprefix("member=")
-        b = peer.call(join + "b").split()[2].removeprefix("member=")
-        assert peer.call(join + a) == f"OK generation=2 member={a} assignments=[0]"
-        assert peer.call(join + b) == f"OK generation=2 member={b} assignments=[1]"
-        assert peer.call(f"HEARTBEAT topic=orders group=g member={a} generation=2") == f"OK member={a} generation=2"
-        c = peer.call(join + "a").split()
-        assert (c[1], c[2] != f"member={a}") == ("generation=3", True), "another process with the same name is another"
+
+        def join(name: str) -> r.Joined:
+            return peer.sure(q.JoinGroup(ORDERS, "g", name, q.Heartbeats(), distinct=True), r.Joined)
+
+        a, b = join("a").member, join("b").member
+        assert join(a) == r.Joined(a, 2, (0,))
+        assert join(b) == r.Joined(b, 2, (1,))
+        peer.sure(q.Heartbeat(ORDERS, "g", a, 2), r.Done)
+        c = join("a")
+        assert (c.generation, c.member != a) == (3, True), "another process with the same name is another"
 
 
 # -- a connection for every request
@@ -307,45 +314,37 @@ SECONDS = 15.0
 """For so many connections; 500 in each second are promised, and this is five times what that takes."""
 
 
-def ask_alone(port: int, dialect: str, command: str) -> str:
-    """One request on a connection of its own.  Records are shown as V1 shows them."""
-    if dialect == "pipe":
-        with Lines(port) as lines:
-            return lines.call(command)
-    with Frames(port) as frames:
-        if not command.startswith("CONSUME"):
-            return frames.call(command)
-        found = rows(frames.ask(b"\0\0" + command.encode()), "orders", 0)
-        return "messages=" + ",".join(f"{row.offset}:{row.value}" for row in found)
+def ask_alone(port: int, dialect: str, command: q.Command, context: object = None) -> Outcome:
+    """One request on a connection of its own."""
+    with Speaking(dialect, port) as peer:
+        return peer.ask(command, context)
 
 
-def turns(dialect: str, group: str, joined: str) -> list[tuple[str, str]]:
-    """What a member asks again and again, and what it should be told, given the answer to its joining."""
-    words = joined.split()
-    if dialect == "pipe":
-        who = f"{group} orders m {words[0].removeprefix('generation=')}"
-        return [
-            (f"HEARTBEAT {who}", "heartbeat=ok"),
-            ("CONSUME orders 0 0", "messages=0:v hw=0"),
-            (f"COMMIT {who} 0 0", "committed=true"),
-        ]
-    generation, name = words[1:3]
-    who = f"topic=orders group={group} {name} {generation}"
+def turns(dialect: str, group: str, joined: r.Joined) -> list[tuple[q.Command, object, Callable[[Outcome], bool]]]:
+    """What a member asks again and again, how it is said, and whether it is answered as it should be."""
+    reader, who = q.Group(group), (joined.member, joined.generation)
+    said = Consuming("CONSUME", member=who[0], generation=who[1])
     return [
-        (f"HEARTBEAT {who}", f"OK {name} {generation}"),
-        (f"CONSUME {who} partition=0 offset=0", "messages=0:v"),
-        (f"BATCH_COMMIT {who} P0:0", "OK batched=1"),
+        (q.Heartbeat(ORDERS, group, *who), None, lambda told: told == r.Done()),
+        (
+            q.Fetch(ORDERS, 0, 0 if dialect == "pipe" else q.Next(reader)),
+            None if dialect == "pipe" else said,
+            lambda told: isinstance(told, r.Records) and [row.value for row in rows(*told.batches)] == ["v"],
+        ),
+        (q.CommitOffsets(ORDERS, reader, {0: 0}, *who), None, lambda told: told == r.Done()),
     ]
 
 
 def come_and_go(gateway: GatewayProcess, dialect: str, group: str, count: int) -> int:
     """A member with that many connections, one after the other.  Returns how many; fails if one was in vain."""
     port = gateway.ports[dialect]
-    join = f"JOIN {group} orders m" if dialect == "pipe" else f"JOIN_GROUP topic=orders group={group} member=m"
-    asked = turns(dialect, group, ask_alone(port, dialect, join))
+    joined = ask_alone(port, dialect, q.JoinGroup(ORDERS, group, "m", q.Heartbeats(), distinct=dialect == "cursus"))
+    assert isinstance(joined, r.Joined), joined
+    asked = turns(dialect, group, joined)
     for at in range(count - 1):
-        command, expected = asked[at % len(asked)]
-        assert ask_alone(port, dialect, command) == expected, command
+        command, said, is_right = asked[at % len(asked)]
+        told = ask_alone(port, dialect, command, said)
+        assert is_right(told), (command, told)
     return count
 
 
@@ -358,7 +357,7 @@ def test_members_may_come_with_a_new_connection_for_every_request(tmp_path: Path
     with GatewayProcess(tmp_path, "cursus", "pipe") as gateway, ThreadPoolExecutor(6) as pool:
         with Frames(gateway.ports["cursus"]) as peer:
             peer.create("orders", 1)
-            assert peer.publish(batch("orders", 0, [Row(0, 0, "", "", 0, "v")])).status == "OK"
+            peer.publish(batch("orders", 0, [Row(0, 0, "", "", 0, "v")]))
         before = descriptors(gateway)
         began = time.monotonic()
         coming = [

@@ -16,7 +16,6 @@ What is not compared, and why:
 from __future__ import annotations
 
 import itertools
-import struct
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -25,6 +24,7 @@ import hypothesis.strategies as st
 import msgspec
 import pytest
 from confluent_kafka import TopicPartition
+from construct import Int32sl, Pass
 from hypothesis import Phase, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
@@ -42,6 +42,7 @@ from gateway.core import replies as r
 from gateway.core.faults import CommandFailed, Fault
 from gateway.core.records import CANONICAL, Record, RecordBatch, canonical, registry
 from gateway.dialects.iggy.layout_g2 import IGGY_G2C
+from gateway.dialects.iggy.spec import sent_message
 from system.kafka import Broker
 from system.live import LiveReactor
 
@@ -544,8 +545,9 @@ def test_a_commit_of_nothing_is_answered_and_holds_up_nobody(backend: Driver) ->
 
 def test_messages_of_iggy_without_an_id_get_one_each(backend: Driver) -> None:
     topic = made(backend)
-    message = bytes(52) + struct.pack("<I", 4) + bytes(8) + b"same"  # layout_g2.py: all but its length is 0
-    body = b"\0" + 3 * message
+    nothing = dict.fromkeys(("checksum", "id", "offset", "timestamp", "origin_timestamp", "headers_length"), 0)
+    sent = {**nothing, "payload_length": 4, "reserved": bytes(8), "payload": b"same", "headers": None}
+    body = b"\0" + 3 * bytes(sent_message("g2c", Pass).build(sent))
     for _ in range(2):
         said = backend.ask(q.Publish(topic, 0, RecordBatch(IGGY_G2C, body, 3, origin="iggy")))
         assert isinstance(said, r.Published), said
@@ -574,7 +576,7 @@ class Rejoined:
         assert partitions == []
 
     def consumer_group_metadata(self) -> bytes:
-        return b"CGMDv2:" + struct.pack("<i", 4)
+        return b"CGMDv2:" + bytes(Int32sl.build(4))
 
     def memberid(self) -> str:
         return "id"

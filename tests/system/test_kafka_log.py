@@ -190,7 +190,7 @@ def refused(gateway: Gateway, command: q.Command) -> CommandFailed:
 
 def test_a_batch_comes_back_as_it_was(gateway: Gateway, admin: AdminClient) -> None:
     topic = made(admin)
-    headers = Header(b"a", b"text", HeaderKind.TEXT), Header(b"n", b"\1\0\0\0", HeaderKind.INT32), Header(b"a", b"\xff")
+    headers = Header(b"a", b"text", HeaderKind.TEXT), Header(b"n", b"\1", HeaderKind.INT8), Header(b"a", b"\xff")
     records = [
         Record(b"key", b"value", headers, 0, 17, b"i" * 16, b"producer", 3, 4, b"event", 5, 6, b"meta", 7),
         Record(None, b""),

@@ -5,23 +5,26 @@ What the limits do to one connection's commands, bytes and deadlines, tests/net/
 
 from __future__ import annotations
 
-import struct
 from pathlib import Path
 
 import pytest
 
+import wire
 from gateway import dialects
+from gateway.core import commands as q
+from gateway.core import replies as r
 from gateway.core.faults import CommandFailed, Fault
 from gateway.core.replies import Outcome
 from gateway.net.users import new_password
 from system.configured import PROMPT, Configured, about, listener, refusal
-from system.peers import Frames, Lines, Stream, framed
+from system.peers import Lines, Stream, line
 from system.processes import until
 from system.speaking import Speaking
 
 NAMES = sorted(about("any"))
 RATE = 4
 BUSY = Fault.BUSY
+LIST = q.ListTopics("default")
 
 
 def is_busy(outcome: Outcome, name: str) -> bool:
@@ -33,20 +36,21 @@ def is_busy(outcome: Outcome, name: str) -> bool:
 def test_one_connection_too_many_is_hung_up_on_and_has_room_when_another_ends(tmp_path: Path) -> None:
     text = 'backend.spec = "memory"\n[limits]\nconnections = 3\n' + listener("pipe") + listener("cursus")
     with Configured(tmp_path, text) as gateway:
-        peers = [Lines(gateway.ports["pipe"]), Lines(gateway.ports["pipe"]), Frames(gateway.ports["cursus"])]
-        assert [peer.ask(b"V1|1|PRODUCE|t k:v")[:7] for peer in peers[:2]] == [b"V1|1|OK"] * 2
+        peers = [Speaking(name, gateway.ports[name]) for name in ("pipe", "pipe", "cursus")]
+        for peer in peers[:2]:
+            peer.sure(line("t", "k", "v"), r.Published)
         for name in ("pipe", "cursus"):
             with Stream(gateway.ports[name]) as more:
                 assert refusal(more)[0] == b"", "of all listeners together"
         with Stream(gateway.ports["pipe"]) as more:
             assert refusal(more)[1] < PROMPT
-        assert peers[2].call("LIST") == "OK count=1 topics=t", "those that are there are served"
+        assert len(peers[2].sure(LIST, r.Topics).topics) == 1, "those that are there are served"
         peers[0].close()
 
         def served() -> bool:
             try:
                 with Lines(gateway.ports["pipe"]) as later:
-                    return later.ask(b"V1|1|OFFSET|g t 0").startswith(b"V1|1|OK")
+                    return later.committed("g", "t", 0) == 0
             except (EOFError, ConnectionError):
                 return False
 
@@ -68,58 +72,17 @@ def test_who_asks_too_often_is_told_so_in_the_words_of_its_dialect_and_served_la
         until(lambda: not is_busy(peer.ask(about("t")[name]), name), 5.0, "it is served again")
 
 
-TOO_OFTEN = b"more requests a second than one may ask"
-BARE = [
-    ("pipe", b"V1|7|OFFSET|g t 0\n", b"V1|7|ERR|NOT_LEADER|partition leader unavailable on this broker\n"),
-    ("cursus", b"\0\0\0\4LIST", b"\0\0\0\x2dERROR: busy class=availability retryable=true"),
-    ("iggy", struct.pack("<II", 16, 300) + b"\2\7default\2\1t", struct.pack("<II", 1, 0)),
-    (
-        "grid",  # MAP_GET; RESPONSE_SERVER_BUSY
-        bytes.fromhex("dc02 00000001 00000006 00 0005 0001 02") + b"tuser1",
-        bytes.fromhex("dc83 00000001 00000027 00 0000 0800 02") + TOO_OFTEN,
-    ),
-    (
-        "mlog",
-        b'\0\x10\0\0\0\x0d{"Topic":"t"}',
-        b'\0\x14\0\0\0\x33{"code":0,"message":"too much is in flight; retry"}',
-    ),
-    (
-        "native",
-        b"\0\0\0\x08\x92\x01\x91\xa4Ping",
-        b"\0\0\0\x33\x95\x01\xa1!\xa4BUSY\xd9\x27" + TOO_OFTEN + b"\x80",
-    ),
-]
-"""A request and its answer.  Cursus says that it is worth a retry, and V1 has a code after which its SDKs retry."""
-
-
-def test_each_dialect_says_in_its_own_words_that_there_was_too_much(tmp_path: Path) -> None:
-    text = 'backend.spec = "memory"\n[limits]\nrequests_per_second = 0.001\n'
-    with Configured(tmp_path, text + "".join(listener(name) for name in NAMES)) as gateway:
-        with Lines(gateway.ports["pipe"]) as peer:
-            assert peer.ask(b"V1|1|OFFSET|g t 0") == b"V1|1|OK|offset=0", "the one that there may be"
-        for name, asked, answer in BARE:
-            with Stream(gateway.ports[name]) as peer:
-                peer.send(asked)
-                assert peer.exactly(len(answer)) == answer, name
-
-
-def ask_all(peer: Frames, command: bytes, times: int) -> list[str]:
-    """At once, so that no second passes between the first and the last, however busy this machine is."""
-    peer.send(framed(b"\0\0" + command) * times)
-    return [peer.frame().decode() for _ in range(times)]
-
-
 def test_users_have_their_own_rate(tmp_path: Path) -> None:
     users = "".join(f'[users.{name}]\npassword = "{new_password(name, log_n=4).text()}"\n' for name in ("ann", "ben"))
     text = f'backend.spec = "memory"\n[limits]\nrequests_per_second = {RATE}\n' + listener("cursus") + users
     with Configured(tmp_path, text) as gateway:
         port = gateway.ports["cursus"]
-        with Frames(port) as ann, Frames(port) as ben:
-            assert ann.call("AUTH principal=ann token=ann").startswith("OK")
-            assert ben.call("AUTH principal=ben token=ben").startswith("OK")
-            asked = ask_all(ann, b"LIST", RATE * 10)
-            assert asked[0].startswith("OK") and asked[-1].startswith("ERROR: busy")
-            assert ben.call("LIST").startswith("OK"), "one does not use up the other's"
+        with Speaking("cursus", port) as ann, Speaking("cursus", port) as ben:
+            ann.sure(q.Authenticate("plain", "ann", "ann"), r.Authenticated)
+            ben.sure(q.Authenticate("plain", "ben", "ben"), r.Authenticated)
+            asked = ann.ask_all([LIST] * RATE * 10)  # at once: no second passes, however busy this machine is
+            assert isinstance(asked[0], r.Topics) and is_busy(asked[-1], "cursus")
+            assert isinstance(ben.ask(LIST), r.Topics), "one does not use up the other's"
 
 
 def test_who_begins_a_frame_and_does_not_end_it_is_hung_up_on(tmp_path: Path) -> None:
@@ -127,11 +90,11 @@ def test_who_begins_a_frame_and_does_not_end_it_is_hung_up_on(tmp_path: Path) ->
     with (
         Configured(tmp_path, text) as gateway,
         Stream(gateway.ports["cursus"]) as slow,
-        Frames(gateway.ports["cursus"]) as idle,
+        Speaking("cursus", gateway.ports["cursus"]) as idle,
     ):
-        slow.send(b"\0\0\0\4LI")
+        slow.send(wire.request("cursus", LIST)[:-2])
         assert refusal(slow)[1] < 5.0
-        assert idle.call("LIST").startswith("OK"), "who is between frames may be silent for longer"
+        assert isinstance(idle.ask(LIST), r.Topics), "who is between frames may be silent for longer"
         answer, seconds = refusal(idle)
         assert (answer, 2.0 < seconds < 8.0) == (b"", True)
 
@@ -139,9 +102,6 @@ def test_who_begins_a_frame_and_does_not_end_it_is_hung_up_on(tmp_path: Path) ->
 def test_a_connection_takes_no_more_than_its_bytes(tmp_path: Path) -> None:
     """What it would write beyond them is not read until there is room, and everything is answered."""
     text = 'backend.spec = "sqlite:records"\n[limits]\nbuffered_bytes = 100000\nin_flight = 4\n' + listener("pipe")
-    lines = b"".join(b"V1|%d|PRODUCE|t k:%b\n" % (number, b"v" * 20_000) for number in range(100))
     with Configured(tmp_path, text) as gateway, Lines(gateway.ports["pipe"]) as peer:
-        sender = peer.send_aside(lines)
-        answers = [peer.line() for _ in range(100)]
-        sender.join(5.0)
-        assert [answer.split(b"|")[1:3] for answer in answers] == [[b"%d" % number, b"OK"] for number in range(100)]
+        answers = peer.ask_aside([line("t", "k", "v" * 20_000)] * 100)
+    assert [answer.base for answer in answers if isinstance(answer, r.Published)] == list(range(100))

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import socket
 import sqlite3
-import ssl
 import subprocess
 import sys
 import tomllib
@@ -17,10 +15,12 @@ from pathlib import Path
 import msgspec
 
 from gateway.net.limits import Limits
+from system.configured import secured, trusting
 from system.holding import PROGRAM, UNIT, Service, value_of
 from system.ledger import stored
 from system.ledger_spoken import DIALECTS, CountingLedger, of_many_dialects
 from system.needed import require
+from system.peers import Lines
 from system.processes import ROOT, GatewayProcess, environment
 from system.tour import Script, blocks
 
@@ -64,14 +64,9 @@ def test_its_certificates_users_and_names_of_metrics_are_those_of_a_gateway(tmp_
     with Service(tmp_path, {}) as service:
         service.start()
         ports = dict(re.findall(r"^listening (\w+) 127\.0\.0\.1:(\d+)$", service.said(), re.MULTILINE))
-        secure = ssl.create_default_context(cafile=tmp_path / "ca.pem")
-        secure.load_cert_chain(tmp_path / "ann.pem", tmp_path / "ann.key")
-        with (
-            socket.create_connection(("127.0.0.1", int(ports["pipe"])), 10) as plain,
-            secure.wrap_socket(plain, server_hostname="broker.example.org") as peer,
-        ):
-            peer.sendall(b"V1|1|PRODUCE|orders k:v\n")
-            assert peer.recv(4096) == b"V1|1|OK|partition=0 offset=0 hw=0\n", "it is ann, who alone may"
+        secure = trusting(tmp_path / "ca.pem", (tmp_path / "ann.pem", tmp_path / "ann.key"))
+        with secured(Lines(int(ports["pipe"])), secure, "broker.example.org") as peer:
+            assert peer.produce("orders", "k", "v") == (0, 0), "it is ann, who alone may"
         with urllib.request.urlopen(f"http://127.0.0.1:{ports['web']}/metrics", timeout=10) as shown:
             there = set(re.findall(r"^# TYPE (\w+) ", shown.read().decode(), re.MULTILINE))
         assert service.stop() == 0

@@ -5,20 +5,27 @@ Bounds are in bytes and seconds; those of time are at least five times what was 
 
 from __future__ import annotations
 
+import itertools
 import random
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from itertools import chain, repeat
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
-import msgspec
 import pytest
+from construct import Int32ub
 
+import wire
+from gateway.core import commands as q
+from gateway.core import replies as r
+from gateway.core.faults import CommandFailed, Fault
+from gateway.dialects import Refusal, Request, load
+from gateway.dialects.frames import FrameBuffer
+from gateway.dialects.native.spec import parse_answer
 from system.ledger import Ledger, producers, stored
-from system.peers import Frames, Lines, Row, Stream, Tagged, acked, batch, framed, tagged
+from system.peers import Frames, Lines, Row, Speaking, Stream, batch, line, topic
 from system.processes import GatewayProcess, Setting, until
 
 DIALECTS = ("cursus", "native", "pipe")
@@ -32,11 +39,11 @@ def served(gateway: GatewayProcess, within: float = 5.0) -> None:
     with (
         Lines(gateway.ports["pipe"], within) as lines,
         Frames(gateway.ports["cursus"], within) as frames,
-        Tagged(gateway.ports["native"], within) as native,
+        Speaking("native", gateway.ports["native"], within) as native,
     ):
         lines.produce("others", "k", "v")
-        assert frames.call("LIST").startswith("OK count=")
-        assert native.ask(["Ping"]) == [["Done"]]
+        frames.topics()
+        assert native.ask(q.Ping()) == r.Done()
     assert time.monotonic() - began < within
 
 
@@ -45,55 +52,75 @@ def served(gateway: GatewayProcess, within: float = 5.0) -> None:
 COUNT = 5000
 
 
+WRONG = ("an unknown command is refused under its own correlation value", "a message without a colon is refused")
+"""Vectors of V1: refused before anything is carried out."""
+
+
 def check_lines(port: int) -> None:
     """Writes, reads and lines that are no command in turn; every answer has the number of its request."""
-    asked = [b"PRODUCE|t k:%d", b"CONSUME|t 0 999999", b"NOTHING|%d", b"PRODUCE|t colonless%d"]
-    lines = [b"V1|%d|" % at + asked[at % 4].replace(b"%d", b"%d" % at) + b"\n" for at in range(COUNT)]
+    asked = [line("t", "k", str(at)) if at % 4 == 0 else q.Fetch(topic("t"), 0, 999_999) for at in range(COUNT)]
+    lines = list(requests("pipe", asked))
+    for at, name in enumerate(WRONG, 2):
+        lines[at::4] = [wire.said("pipe", name)] * (COUNT // 4)
     with Lines(port) as peer:
         sending = peer.send_aside(b"".join(lines))
-        answers = [peer.line().split(b"|") for _ in lines]
+        answers = heard(peer, "pipe", COUNT)
         sending.join()
-        assert [int(answer[1]) for answer in answers] == list(range(COUNT))
-        assert [answer[2:4] for answer in answers[2::4]] == [[b"ERR", b"UNKNOWN_COMMAND"]] * (COUNT // 4)
-        assert [answer[2:4] for answer in answers[3::4]] == [[b"ERR", b"BAD_REQUEST"]] * (COUNT // 4)
+        for at, name in enumerate(WRONG, 2):
+            assert answers[at::4] == [wire.told("pipe", name)] * (COUNT // 4)
+        terms = wire.terms("pipe")
+        for at, answer in enumerate(answers):
+            if at % 4 < 2:  # raises CommandFailed for an answer to another number
+                said = load("pipe").decode_reply(Request(asked[at], at), answer, terms)
+                assert not isinstance(said, CommandFailed), said
         assert peer.read_all("t", 0) == [str(at) for at in range(0, COUNT, 4)]
+
+
+def requests(dialect: str, commands: Iterable[q.Command]) -> Iterator[bytes]:
+    """Frames that ask for these, with the tags 0, 1, ..."""
+    spoken, terms = load(dialect), wire.terms(dialect)
+    return (spoken.encode_request(Request(command, tag), terms) for tag, command in enumerate(commands))
+
+
+def heard(peer: Stream, dialect: str, count: int) -> list[bytes]:
+    """So many frames of answers."""
+    buffer, frames = FrameBuffer(load(dialect).measure_reply, MIB), list[bytes]()
+    while len(frames) < count:
+        more, failure = buffer.feed(peer.some())
+        assert failure is None
+        frames += more
+    return frames
 
 
 def check_frames(port: int) -> None:
     """Batches, which are answered when they are on disk, and questions that are answered at once, in turn."""
     with Frames(port) as peer:
-        peer.create("t", 1, "idempotent=true")
-        frames = [
-            batch("t", 0, [Row(0, at // 2 + 1, "p", "k", 1, str(at))])
-            if at % 2 == 0
-            else b"\0\0METADATA topic=none%d" % at
-            for at in range(COUNT)
+        peer.create("t", 1, idempotent=True)
+        answers = peer.ask_aside(
+            [
+                q.DescribeTopic(topic(f"none{at}"))
+                if at % 2
+                else batch("t", 0, [Row(0, at // 2 + 1, "p", "k", 1, str(at))])
+                for at in range(COUNT)
+            ]
+        )
+        assert answers[::2] == [r.Published(0, at, at) for at in range(COUNT // 2)]
+        assert [str(answer).rpartition("=")[2] for answer in answers[1::2]] == [
+            f"none{at}" for at in range(1, COUNT, 2)
         ]
-        sending = peer.send_aside(b"".join(map(framed, frames)))
-        answers = [peer.frame() for _ in frames]
-        sending.join()
-        assert [acked(answer).seq_start for answer in answers[::2]] == list(range(1, COUNT // 2 + 1))
-        assert [acked(answer).last_offset for answer in answers[::2]] == list(range(COUNT // 2))
-        assert answers[1::2] == [b"ERROR: topic_not_found topic=none%d" % at for at in range(1, COUNT, 2)]
         assert [row.value for row in peer.read_all("t", 0)] == [str(at) for at in range(0, COUNT, 2)]
 
 
 def check_tagged(port: int) -> None:
     """Answers may come in any order, each tag once."""
-    topic = ["default", "t"]
-    record = b"\x91\x92\xc4\x01k\xc4\x01v"  # one, with a key and a value
-    publish: list[object] = ["Publish", topic, 0, ["msgpack.v1", record, 1, 0, 0, ""]]
-    asked: list[list[object]] = [publish, ["Ping"], ["DescribeTopic", ["default", "none"]]]
-    with Tagged(port) as peer:
-        peer.ask(["CreateTopic", topic, 1])
-        sending = peer.send_aside(b"".join(tagged(tag, asked[tag % 3]) for tag in range(1, COUNT + 1)))
-        answers = dict(peer.answer() for _ in range(COUNT))
-        sending.join()
-    assert sorted(answers) == list(range(1, COUNT + 1))
-    assert all(answers[tag] == [["Done"]] for tag in answers if tag % 3 == 1)
-    assert all(answers[tag][:2] == ["!", "NO_SUCH_TOPIC"] for tag in answers if tag % 3 == 2)
-    published = [["Published", 0, offset, offset, False] for offset in range(COUNT // 3)]
-    assert [answers[tag][0] for tag in sorted(answers) if tag % 3 == 0] == published, "they are carried out in order"
+    asked = [q.Ping(), q.DescribeTopic(topic("none")), batch("t", 0, [Row(0, 0, "", "k", 0, "v")])]
+    with Speaking("native", port) as peer:
+        peer.sure(q.CreateTopic(topic("t"), 1), r.TopicDescription)
+        answers = peer.ask_aside([asked[at % 3] for at in range(COUNT)])
+    assert set(answers[::3]) == {r.Done()}
+    assert {answer.fault for answer in answers[1::3] if isinstance(answer, CommandFailed)} == {Fault.NO_SUCH_TOPIC}
+    published = [r.Published(0, offset, offset) for offset in range(COUNT // 3)]
+    assert answers[2::3] == published, "they are carried out in order"
 
 
 @pytest.mark.parametrize("backend", [SQLITE, MEMORY])
@@ -112,14 +139,12 @@ def test_5000_requests_in_one_chunk_are_all_answered_and_in_order(
 BIG = 8
 """Batches of 1 MiB in the topic `big`."""
 
+FETCH, FOLLOW = q.Fetch(topic("big"), 0, 0, max_bytes=4 * MIB), q.Follow(topic("big"), 0, 0)
 READ_BIG = {
-    "pipe": repeat(b"V1|1|CONSUME|big 0 0\n"),
-    "cursus": repeat(framed(b"\0\0CONSUME topic=big partition=0 offset=0 member=m")),
-    "native": (tagged(tag, ["Fetch", ["default", "big"], 0, 0, 0, 4 * MIB]) for tag in range(1, 1 << 31)),
-    "native follow": chain(
-        (tagged(tag, ["Follow", ["default", "big"], 0, 0]) for tag in range(1, 9)),
-        (tagged(tag, ["Ping"]) for tag in range(9, 1 << 31)),
-    ),
+    "pipe": requests("pipe", itertools.repeat(FETCH)),
+    "cursus": requests("cursus", itertools.repeat(FETCH)),
+    "native": requests("native", itertools.repeat(FETCH)),
+    "native follow": requests("native", itertools.chain(itertools.repeat(FOLLOW, 8), itertools.repeat(q.Ping()))),
 }
 """Requests without end; most are answered with megabytes."""
 
@@ -128,7 +153,7 @@ def fill_big(gateway: GatewayProcess) -> None:
     with Frames(gateway.ports["cursus"]) as peer:
         peer.create("big", 1)
         for _ in range(BIG):
-            assert peer.publish(batch("big", 0, [Row(0, 0, "", "", 0, "x" * 65_000)] * 16)).status == "OK"
+            peer.publish(batch("big", 0, [Row(0, 0, "", "", 0, "x" * 65_000)] * 16))
 
 
 def sent_until_blocked(stream: socket.socket, requests: Iterator[bytes], most: int) -> int:
@@ -171,12 +196,13 @@ def test_a_client_that_never_reads_is_not_read_costs_little_and_delays_nobody(
 
 # -- frames that are too long
 
+TOO_LONG = CommandFailed(Fault.TOO_LARGE)
 BOMBS = {
-    "cursus": (b"\xff\xff\xff\xff", b""),
-    "native": (b"\xff\xff\xff\xff", framed(msgspec.msgpack.encode([0, "!", "TOO_LARGE"]))),
-    "pipe": (b"V" * 65_536, b"V1|0|ERR|BAD_REQUEST|line too long\n"),
+    "cursus": (Int32ub.build(0xFFFFFFFF), b""),
+    "native": (Int32ub.build(0xFFFFFFFF), None),
+    "pipe": (b"V" * 65_536, wire.reply("pipe", Refusal(TOO_LONG), TOO_LONG)),
 }
-"""What a peer sends, and what it hears before the gateway hangs up; native adds details.
+"""What a peer sends, and what it hears before the gateway hangs up; native says TOO_LARGE, and why.
 
 The longest length there is, and for lines, which have none, as many bytes as the real server takes without an LF.
 """
@@ -188,9 +214,11 @@ def drop_bombs(port: int, dialect: str, count: int) -> None:
         with Stream(port, 5.0) as peer:  # at once, and not at the deadline of a frame, which is 10 s
             peer.send(bomb)
             said = peer.rest()
-            if dialect == "native":
-                said = framed(msgspec.msgpack.encode(msgspec.msgpack.decode(said[4:])[:3]))
-            assert said == answer
+            if answer is not None:
+                assert said == answer
+                continue
+            read = parse_answer(said)
+            assert read is not None and (read[1], read[2]["fault"]) == ("!", "TOO_LARGE")
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -215,7 +243,7 @@ def test_no_length_makes_the_gateway_reserve_that_much(tmp_path: Path, dialect: 
         before = gateway.resident()
         peers = [stack.enter_context(Stream(gateway.ports[dialect])) for _ in range(20 * len(LENGTHS))]
         for at, peer in enumerate(peers):
-            peer.send(LENGTHS[at % len(LENGTHS)].to_bytes(4) + b"\xc1\xc1\xc1")
+            peer.send(Int32ub.build(LENGTHS[at % len(LENGTHS)]) + b"abc")
         for peer in peers:
             peer.rest()
         assert gateway.resident() - before < 4 * MIB  # of which 180 connections at 10 KiB are 1.8
@@ -225,9 +253,9 @@ def test_no_length_makes_the_gateway_reserve_that_much(tmp_path: Path, dialect: 
 # -- frames that do not end
 
 HALVES = {
-    "cursus": framed(b"\0\0CREATE topic=half partitions=1")[:-1],
-    "native": tagged(1, ["CreateTopic", ["default", "half"], 1])[:-1],
-    "pipe": b"V1|1|PRODUCE|half k:v",
+    "cursus": wire.request("cursus", q.CreateTopic(topic("half"), 1, if_exists=q.IfExists.GROW))[:-1],
+    "native": wire.request("native", q.CreateTopic(topic("half"), 1), 1)[:-1],
+    "pipe": wire.request("pipe", line("half", "k", "v"))[:-1],
 }
 QUICK: dict[str, dict[str, Setting]] = {dialect: {"frame_seconds": 0.5} for dialect in DIALECTS}
 
@@ -236,7 +264,7 @@ def test_a_half_sent_frame_is_given_up_after_its_deadline_and_others_are_not(tmp
     with GatewayProcess(tmp_path, *DIALECTS, backend=MEMORY, settings=QUICK) as gateway, ExitStack() as stack:
         lines = stack.enter_context(Lines(gateway.ports["pipe"]))
         frames = stack.enter_context(Frames(gateway.ports["cursus"]))
-        native = stack.enter_context(Tagged(gateway.ports["native"]))  # these three say nothing meanwhile
+        native = stack.enter_context(Speaking("native", gateway.ports["native"]))  # these three say nothing meanwhile
         began = time.monotonic()
         slow = {name: [stack.enter_context(Stream(gateway.ports[name])) for _ in range(30)] for name in DIALECTS}
         for name, peers in slow.items():
@@ -247,50 +275,36 @@ def test_a_half_sent_frame_is_given_up_after_its_deadline_and_others_are_not(tmp
                 assert peer.rest() == b""
         assert 0.5 <= time.monotonic() - began < 10.0
         assert lines.consume("t", 0, 0) == ([], -1)
-        assert native.ask(["Ping"]) == [["Done"]]
-        assert frames.call("LIST") == "OK count=1 topics=t", "nothing came of the halves"
-
-
-def test_a_frame_that_comes_byte_by_byte_in_time_is_a_frame(tmp_path: Path) -> None:
-    with GatewayProcess(tmp_path, *DIALECTS, backend=MEMORY) as gateway:
-        with Lines(gateway.ports["pipe"]) as lines:
-            for octet in b"V1|7|PRODUCE|t k:v\n":
-                lines.send(bytes([octet]))
-            assert lines.line() == b"V1|7|OK|partition=0 offset=0 hw=0"
-        with Frames(gateway.ports["cursus"]) as frames:
-            for octet in framed(b"\0\0LIST"):
-                frames.send(bytes([octet]))
-            assert frames.frame() == b"OK count=1 topics=t"
+        assert native.ask(q.Ping()) == r.Done()
+        assert frames.topics() == ["t"], "nothing came of the halves"
 
 
 # -- the end of a connection
 
-LAST_WORDS = [
-    ("pipe", b"V1|1|PRODUCE|t k:v\n", b"V1|1|OK|partition=0 offset=0 hw=0\n"),
-    ("pipe", b"V1|1|PRODUCE|t k:v", b"V1|1|OK|partition=0 offset=0 hw=0\n"),
-    ("pipe", b"V1|1|PRODUCE|t k:v\n" * 2000, None),
-    ("cursus", framed(b"\0\0CREATE topic=t partitions=1") + framed(batch("t", 0, [Row(0, 0, "", "k", 0, "v")])), None),
-    ("native", tagged(5, ["Ping"]), framed(b"\x92\x05\x91\xa4Done")),
+LAST_WORDS: list[tuple[str, list[q.Command]]] = [
+    ("pipe", [line("t", "k", "v")]),
+    ("pipe", [line("t", "k", "v")] * 2000),
+    ("cursus", [q.CreateTopic(topic("t"), 1, if_exists=q.IfExists.GROW), batch("t", 0, [Row(0, 0, "", "k", 0, "v")])]),
+    ("native", [q.CreateTopic(topic("t"), 1), batch("t", 0, [Row(0, 0, "", "k", 0, "v")])]),
 ]
 
 
 @pytest.mark.parametrize("backend", [MEMORY, SQLITE])
-@pytest.mark.parametrize(("dialect", "request_", "answer"), LAST_WORDS, ids=range(len(LAST_WORDS)))
+@pytest.mark.parametrize(("dialect", "commands"), LAST_WORDS, ids=range(len(LAST_WORDS)))
 def test_who_finishes_after_its_requests_still_gets_the_answers(
-    tmp_path: Path, backend: str, dialect: str, request_: bytes, answer: bytes | None
+    tmp_path: Path, backend: str, dialect: str, commands: list[q.Command]
 ) -> None:
-    with GatewayProcess(tmp_path, *DIALECTS, backend=backend) as gateway:
-        with Stream(gateway.ports[dialect]) as peer:
-            sending = peer.send_aside(request_)
-            sending.join()
-            peer.finish()
-            said = peer.rest()
-        if answer is not None:
-            assert said == answer
-        elif dialect == "pipe":
-            assert said == b"".join(b"V1|1|OK|partition=0 offset=%d hw=%d\n" % (at, at) for at in range(2000))
-        else:
-            assert said.endswith(b'"last_offset":0,"producer_epoch":0,"producer_id":"","seq_start":0,"seq_end":0}')
+    with (
+        GatewayProcess(tmp_path, *DIALECTS, backend=backend) as gateway,
+        Speaking(dialect, gateway.ports[dialect]) as peer,
+    ):
+        tags = peer.begin(commands)
+        peer.finish()
+        outcomes = peer.hear(tags)
+        assert peer.rest() == b""
+    published = [each for each in outcomes if isinstance(each, r.Published)]
+    assert [each.base for each in published] == list(range(len(published)))
+    assert len(published) == sum(isinstance(each, q.Publish) for each in commands)
 
 
 # -- SIGTERM
@@ -317,24 +331,23 @@ def test_sigterm_under_load_ends_in_good_order_and_loses_nothing(tmp_path: Path,
         assert ledger.complaints(stored(gateway), once=set("abcd")) == []
 
 
-def produce_until_hung_up(port: int, name: str, told: dict[str, list[str]]) -> None:
+def produce_until_hung_up(port: int, name: str, told: dict[str, list[int]]) -> None:
     """Keep fifty writes on the way; whatever the gateway still says is heard to the end."""
-    lines = (f"V1|{at}|PRODUCE|orders {name}:{name}-{at}\n".encode() for at in range(1, 1 << 31))
-    answers: list[bytes] = []
+    numbers, stored = itertools.count(1), list[int]()
     with Lines(port) as peer:
-        try:
-            peer.send(b"".join(next(lines) for _ in range(50)))
+        peer.begin([line("orders", name, f"{name}-{next(numbers)}") for _ in range(50)])
+        with suppress(EOFError, OSError):
             while True:
-                answers.append(peer.line())
-                peer.send(next(lines))
-        except (EOFError, OSError):
-            answers += peer.rest().splitlines()
-    told[name] = [answer.split(b"|")[1].decode() for answer in answers if answer.split(b"|")[2] == b"OK"]
+                request, outcome = peer.next()
+                stored += [int(str(request.tag))] if isinstance(outcome, r.Published) else []
+                with suppress(OSError):  # what it says is heard to the end
+                    peer.begin([line("orders", name, f"{name}-{next(numbers)}")])
+    told[name] = stored
 
 
 def test_what_sigterm_finds_begun_is_finished_and_answered(tmp_path: Path) -> None:
     """Who listens to the end knows of every record whether it is stored."""
-    told: dict[str, list[str]] = {}
+    told: dict[str, list[int]] = {}
     with GatewayProcess(tmp_path, "pipe") as gateway:
         port = gateway.ports["pipe"]
         peers = [threading.Thread(target=produce_until_hung_up, args=(port, name, told)) for name in "abcdefgh"]

@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
+import wire
+from gateway.core import commands as q
 from system.holding import Service, listening
 from system.ledger import stored
 from system.ledger_spoken import DIALECTS, CountingLedger, of_many_dialects
-from system.peers import framed, tagged
+from system.peers import line
 from system.processes import GatewayProcess
 
 # -- SIGTERM under load
@@ -113,9 +115,15 @@ def test_restarts_with_held_sockets_refuse_no_connection(tmp_path: Path, restart
         Service(tmp_path, {"9092": text, "9000": frames, "native": native}) as service,
     ):
         dialers = [
-            *(Dialer(socket.AF_INET, text.getsockname(), b"V1|1|PRODUCE|orders k:v\n") for _ in range(3)),
-            *(Dialer(socket.AF_INET, frames.getsockname(), framed(b"\0\0LIST")) for _ in range(3)),
-            *(Dialer(socket.AF_UNIX, path, tagged(1, ["Ping"])) for _ in range(3)),
+            *(
+                Dialer(socket.AF_INET, text.getsockname(), wire.request("pipe", line("orders", "k", "v")))
+                for _ in range(3)
+            ),
+            *(
+                Dialer(socket.AF_INET, frames.getsockname(), wire.request("cursus", q.ListTopics("default")))
+                for _ in range(3)
+            ),
+            *(Dialer(socket.AF_UNIX, path, wire.request("native", q.Ping(), 1)) for _ in range(3)),
         ]
         for dialer in dialers:
             dialer.start()  # before there is a gateway: they wait in the queue of the socket

@@ -1,11 +1,10 @@
-"""Cursus streams over real sockets (cursus.md, section 4): many, one of them unread, signs of life, the end."""
+"""Cursus streams over real sockets: many, one of them unread, signs of life, the end."""
 
 from __future__ import annotations
 
 import resource
 import select
 import socket
-import struct
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -13,11 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from system.peers import TIMEOUT, Frames, Lines, Row, batch, framed, rows
+from gateway.core import commands as q
+from gateway.core.faults import CommandFailed
+from gateway.core.records import RecordBatch
+from gateway.core.replies import Done, Published
+from gateway.dialects.cursus.batch import read_data
+from gateway.dialects.cursus.pushing import KEEPALIVE
+from gateway.dialects.cursus.terms import Consuming
+from gateway.dialects.frames import FrameBuffer
+from system.peers import TIMEOUT, Frames, Lines, Row, batch, rows, topic
 from system.processes import GatewayProcess, until
-
-KEEPALIVE = b""
-"""A frame of length 0 (V20)."""
 
 KEEPALIVE_SECONDS = 5.0
 """Between signs of life, at most: Python's client gives a stream up that was silent for so long."""
@@ -27,15 +31,15 @@ MIB = 1 << 20
 
 def open_stream(gateway: GatewayProcess, group: str, offset: int = 0, partition: int = 0) -> Frames:
     peer = Frames(gateway.ports["cursus"])
-    where = f"topic=orders partition={partition} group={group} member=m generation=1"
-    peer.send(framed(f"\0\0STREAM {where} offset={offset}".encode()))
+    follow = q.Follow(topic("orders"), partition, q.Next(q.Group(group), offset))
+    peer.begin([follow], Consuming("STREAM", member="m", generation=1))
     return peer
 
 
 def publish(gateway: GatewayProcess, *values: str, partition: int = 0) -> None:
     sent = [Row(0, 0, "", "k", 0, value) for value in values]
     with Frames(gateway.ports["cursus"]) as peer:
-        assert peer.publish(batch("orders", partition, sent)).status == "OK"
+        peer.publish(batch("orders", partition, sent))
 
 
 def create(gateway: GatewayProcess, partitions: int = 1) -> None:
@@ -43,26 +47,27 @@ def create(gateway: GatewayProcess, partitions: int = 1) -> None:
         peer.create("orders", partitions)
 
 
+def pushed(peer: Frames) -> list[Row]:
+    """What comes next."""
+    _, found = peer.next()
+    assert isinstance(found, RecordBatch), found
+    return rows(found)
+
+
 def take(peer: Frames, count: int) -> list[tuple[int, str]]:
-    """(offset, value) of so many records, whatever frames they come in."""
+    """(offset, value) of so many records, however many come at a time."""
     found: list[tuple[int, str]] = []
     while len(found) < count:
-        if payload := peer.frame():
-            found += [(row.offset, row.value) for row in rows(payload, "orders", 0)]
+        found += [(row.offset, row.value) for row in pushed(peer)]
     return found
 
 
-def last_words(peer: Frames) -> list[bytes]:
-    """Every frame but signs of life until it is hung up on; fails if it is not."""
-    found: list[bytes] = []
-    deadline = time.monotonic() + TIMEOUT
-    try:
-        while time.monotonic() < deadline:
-            if payload := peer.frame():
-                found.append(payload)
-    except EOFError:
-        return found
-    raise AssertionError(f"the stream goes on, after {found}")
+def last_words(peer: Frames) -> tuple[object, object]:
+    """Why it is hung up on, and the offset to go on from; fails if it is not."""
+    _, end = peer.next()
+    assert isinstance(end, CommandFailed), end
+    assert peer.rest() == b"", "that was the end"
+    return end.facts["reason"], end.facts["offset"]
 
 
 # -- one stream
@@ -86,7 +91,7 @@ def test_a_stream_begins_behind_what_its_group_has_committed(tmp_path: Path) -> 
         create(gateway)
         publish(gateway, "a", "b", "c")
         with Lines(gateway.ports["pipe"]) as lines:
-            assert lines.call("COMMIT g orders 0 2") == "committed=true"
+            lines.sure(q.CommitOffsets(topic("orders"), q.Group("g"), {0: 2}), Done)
         with open_stream(gateway, "g") as peer, open_stream(gateway, "other", 1) as other:
             assert take(peer, 1) == [(2, "c")]
             assert take(other, 2) == [(1, "b"), (2, "c")]
@@ -104,17 +109,16 @@ def test_a_replaced_stream_is_told_where_it_was_and_is_closed(tmp_path: Path) ->
                 stack.enter_context(open_stream(gateway, "g", partition=1)),
             ]
             second = stack.enter_context(open_stream(gateway, "g", 4))
-            assert last_words(first) == [b"STREAM_CONTROL type=CLOSE reason=replaced offset=4"]
+            assert last_words(first) == ("replaced", 4)
             publish(gateway, "e")
             assert take(second, 1) == [(4, "e")]
             assert len(take(others[0], 5)) == 5, "a stream of another group goes on"
             third = stack.enter_context(open_stream(gateway, "g", 5))
-            assert last_words(second) == [b"STREAM_CONTROL type=CLOSE reason=replaced offset=5"]
+            assert last_words(second) == ("replaced", 5)
             publish(gateway, "f")
             assert take(third, 1) == [(5, "f")]
             publish(gateway, "g", partition=1)
-            found = rows(others[1].frame(), "orders", 1)
-            assert [row.value for row in found] == ["g"], "and so does one of another partition"
+            assert [row.value for row in pushed(others[1])] == ["g"], "and so does one of another partition"
 
 
 def test_streams_are_told_that_the_gateway_stops(tmp_path: Path) -> None:
@@ -126,7 +130,7 @@ def test_streams_are_told_that_the_gateway_stops(tmp_path: Path) -> None:
             until(lambda: connections(gateway) == 2, TIMEOUT, "both streams")
             assert gateway.terminate() == 0
             for peer in (busy, idle):
-                assert last_words(peer) == [b"STREAM_CONTROL type=CLOSE reason=stopped offset=2"]
+                assert last_words(peer) == ("stopped", 2)
 
 
 def connections(gateway: GatewayProcess) -> int:
@@ -144,7 +148,7 @@ def test_a_stream_at_rest_shows_that_it_lives_before_a_real_client_gives_it_up(t
             for _ in range(2):
                 began = time.monotonic()
                 peer.socket.settimeout(2 * KEEPALIVE_SECONDS)
-                assert peer.frame() == KEEPALIVE
+                assert peer.exactly(len(KEEPALIVE)) == KEEPALIVE
                 assert time.monotonic() - began < KEEPALIVE_SECONDS
 
 
@@ -181,24 +185,20 @@ class Watcher:
         self.peer = peer
         self.next = begin
         self.alive = 0
-        self._held = bytearray()
+        self._frames = FrameBuffer(peer.dialect.measure_reply, peer.dialect.max_frame)
 
     def feed(self) -> None:
-        octets = self.peer.socket.recv(1 << 18)
-        assert octets, f"hung up on at offset {self.next}"
-        self._held += octets
-        while len(self._held) >= 4:
-            (size,) = struct.unpack_from(">I", self._held)
-            if len(self._held) < 4 + size:
-                return
-            self._frame(bytes(self._held[4 : 4 + size]))
-            del self._held[: 4 + size]
+        frames, failure = self._frames.feed(self.peer.some())
+        assert failure is None
+        for frame in frames:
+            self._frame(frame)
 
-    def _frame(self, payload: bytes) -> None:
-        if payload == KEEPALIVE:
+    def _frame(self, frame: bytes) -> None:
+        if frame == KEEPALIVE:
             self.alive += 1
             return
-        for row in rows(payload, "orders", 0):
+        _, batches = read_data(frame)
+        for row in rows(*batches):
             assert (row.offset, row.value) == (self.next, f"v-{self.next}")
             self.next += 1
 
@@ -248,9 +248,9 @@ def latencies(writer: Frames, crowd: Crowd, begin: int) -> list[float]:
     for at in range(begin, begin + ROUNDS * ROUND, ROUND):
         sent = [Row(0, 0, "", "k", 0, f"v-{offset}") for offset in range(at, at + ROUND)]
         left = time.monotonic()
-        writer.send(framed(batch("orders", 0, sent)))
+        [tag] = writer.begin([batch("orders", 0, sent)])
         found += [arrived - left for arrived in crowd.read_to(at + ROUND)]
-        assert writer.frame().startswith(b'{"status":"OK"')
+        assert isinstance(writer.hear([tag])[0], Published)
     return found
 
 
@@ -262,7 +262,7 @@ def history(writer: Frames) -> int:
     """Fill the topic.  Returns the offset behind it."""
     for at in range(0, HISTORY * 16, 16):
         sent = [Row(0, 0, "", "k", 0, f"v-{offset}".ljust(65_000)) for offset in range(at, at + 16)]
-        assert writer.publish(batch("orders", 0, sent)).status == "OK"
+        writer.publish(batch("orders", 0, sent))
     return HISTORY * 16
 
 

@@ -1,14 +1,10 @@
 """Maps, counters and queues of the grid over real sockets, and the same topics as other dialects see them.
 
-What the grid and mlog say is put together here by hand wherever our own client half is not what is tested with.
-Sources: grid.md, sections 1 and 3; mlog.md, section 1.
+What the grid says is laid out by its specification wherever our own client half is not what is tested with.
 """
 
 from __future__ import annotations
 
-import base64
-import json
-import struct
 import subprocess
 import sys
 import threading
@@ -16,17 +12,19 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
+from dialects.grid_frames import NAMES, frame, i32, i64
 from gateway.core import commands as q
 from gateway.core import replies as r
 from gateway.core.records import Record, canonical
+from gateway.dialects.grid import spec
 from gateway.dialects.grid.terms import Asked
 from system.iggy_processes import LATEST, IggyGateway
 from system.members import CLIENTS
-from system.peers import TIMEOUT, Frames, Lines, Stream
+from system.peers import TIMEOUT, Frames, Lines, Stream, rows, topic
 from system.processes import GatewayProcess, environment, until
 from system.speaking import Speaking
 
@@ -36,9 +34,6 @@ CURSUS = "cursus-client==0.1.1"
 
 OK, NOT_FOUND, CONDITION_FAILED = 0, 1, 2
 BUSY = 8
-PUT, GET, DELETE, CAS, PUT_WITH_TTL, GET_ALL = 0x01, 0x02, 0x03, 0x09, 0x0A, 0x0F
-OFFER, POLL, SIZE = 0x20, 0x21, 0x23
-COUNTER_GET, INCREMENT, COUNTER_CAS = 0x50, 0x52, 0x55
 
 
 class Said(NamedTuple):
@@ -49,49 +44,26 @@ class Said(NamedTuple):
 
 
 class Grid(Stream):
-    """Frames of 16 bytes and a body, the numbers of grid.md's section 3."""
+    """Frames of the grid by its specification."""
 
-    def ask(self, opcode: int, name: str, key: bytes = b"", value: bytes = b"", sender: bytes = b"") -> Said:
+    def ask(self, operation: str, name: str, key: bytes = b"", value: bytes = b"", sender: bytes | None = None) -> Said:
         """The answer to one operation."""
-        self.begin(opcode, name, key, value, sender)
+        self.begin(operation, name, key, value, sender)
         return self.answer()
 
-    def begin(self, opcode: int, name: str, key: bytes = b"", value: bytes = b"", sender: bytes = b"") -> None:
+    def begin(
+        self, operation: str, name: str, key: bytes = b"", value: bytes = b"", sender: bytes | None = None
+    ) -> None:
         """Send it."""
-        block = struct.pack(">H", len(sender)) + sender if sender else b""
-        body = name.encode() + block + key + value
-        flags = 1 if sender else 0
-        head = struct.pack(">BBIIBHBBB", 0xDC, opcode, 7, len(body), flags, len(key), 0, len(name.encode()), 2)
-        self.send(head + body)
+        self.send(frame(operation, 7, name.encode(), key, value, sender=sender))
 
     def answer(self) -> Said:
         """The next one; RESPONSE_OK, or RESPONSE_SERVER_BUSY."""
-        magic, opcode, tag, size, flags, key, status, name, version = struct.unpack(">BBIIBHBBB", self.exactly(16))
-        assert (magic, tag, flags, key, name, version) == (0xDC, 7, 0, 0, 0, 2)
-        assert (opcode, status) == (0x83, BUSY) or opcode == 0x80, (opcode, status)
-        return Said(status, self.exactly(size))
-
-
-class Logs(Stream):
-    """JSON in frames of u16 type and u32 length."""
-
-    def ask(self, type: int, said: dict[str, object]) -> Any:
-        """What a request is answered; fails if that is not of its type."""
-        payload = json.dumps(said).encode()
-        self.send(struct.pack(">HI", type, len(payload)) + payload)
-        answered, size = struct.unpack(">HI", self.exactly(6))
-        answer = self.exactly(size)
-        assert answered == type + 1, answer
-        return json.loads(answer)
-
-    def values(self, topic: str) -> list[str]:
-        """Of every record."""
-        entries = self.ask(8, {"Topic": topic, "Id": "reader", "Offset": 0, "MaxCount": 100, "ReplicaNodeID": ""})
-        return [base64.b64decode(entry["Value"] or "").decode() for entry in entries["Entries"]]
-
-
-def topic(name: str) -> q.Topic:
-    return q.Topic("default", name)
+        head = spec.HEADER.parse(self.exactly(spec.HEADER.sizeof()))
+        said = NAMES[head.opcode]
+        assert (head.correlation, head.flags, head.key_length, head.name_length, head.version) == (7, 0, 0, 0, 2)
+        assert said == "RESPONSE_OK" or (said, head.status) == ("RESPONSE_SERVER_BUSY", BUSY), head
+        return Said(head.status, self.exactly(head.length))
 
 
 # -- one record, five dialects
@@ -129,16 +101,17 @@ def produce_with_cursus_client(gateway: GatewayProcess) -> None:
 def write(gateway: GatewayProcess) -> None:
     """To `users` with V1 and the grid, to `notes` with mlog and the grid, to `keyed` with cursus-client."""
     ports = gateway.ports
-    with Lines(ports["pipe"]) as lines, Grid(ports["grid"]) as grid, Logs(ports["mlog"]) as logs:
+    with Lines(ports["pipe"]) as lines, Grid(ports["grid"]) as grid:
         lines.produce("users", "user1", "created")
         lines.produce("users", "user1", "paid")
-        assert grid.ask(PUT, "users", b"user2", b"by hand") == (OK, b"")
-        assert grid.ask(PUT, "users", b"user3", b"not for long") == (OK, b"")
-        assert grid.ask(DELETE, "users", b"user3") == (OK, b"")
-        logs.ask(16, {"Topic": "notes", "ReplicaCount": 0, "DesignatedLeaderNodeID": ""})
-        logs.ask(2, {"Topic": "notes", "Value": base64.b64encode(b"without a key").decode(), "Acks": 1})
+        assert grid.ask("MAP_PUT", "users", b"user2", b"by hand") == (OK, b"")
+        assert grid.ask("MAP_PUT", "users", b"user3", b"not for long") == (OK, b"")
+        assert grid.ask("MAP_DELETE", "users", b"user3") == (OK, b"")
     with Speaking("grid", ports["grid"]) as ours, Speaking("mlog", ports["mlog"]) as writer:
-        assert writer.ask(q.Publish(topic("notes"), 0, canonical([Record(value=b"nor this")]))) == r.Published(0, 1, 1)
+        writer.sure(q.CreateTopic(topic("notes"), 1), r.TopicDescription)
+        for at, value in enumerate((b"without a key", b"nor this")):
+            said = writer.ask(q.Publish(topic("notes"), 0, canonical([Record(value=value)])))
+            assert said == r.Published(0, at, at)
         assert ours.ask(q.MapPut(topic("notes"), b"k", b"with one")) == r.MapChanged(True)
         assert ours.ask(q.MapRemove(topic("notes"), b"k")) == r.MapChanged(True, b"with one")
     produce_with_cursus_client(gateway)
@@ -151,16 +124,17 @@ def look(gateway: IggyGateway) -> Views:
         users["cursus"] = [[row.value for row in frames.read_all("users", at)] for at in range(3)]
         notes = {"pipe": [lines.read_all("notes", 0)]}
         notes["cursus"] = [[row.value for row in frames.read_all("notes", 0)]]
-    with Logs(ports["mlog"]) as logs:
-        notes["mlog"] = [logs.values("notes")]
+    with Speaking("mlog", ports["mlog"]) as logs:
+        found = logs.sure(q.Fetch(topic("notes"), 0, 0, 100), r.Records)
+        notes["mlog"] = [[row.value for each in found.batches for row in rows(each)]]
     with gateway.client(LATEST).login() as iggy:
         for name, seen, partitions in (("users", users, 3), ("notes", notes, 1)):
             polls = [iggy.poll("default", name, at, {"Offset": [0]}, 100, False) for at in range(partitions)]
-            seen["iggy"] = [[bytes.fromhex(each["payload"]).decode() for each in found] for found in polls]
+            seen["iggy"] = [[bytes.fromhex(each["payload"]).decode() for each in poll] for poll in polls]
         iggy.stop()
     with Grid(ports["grid"]) as grid:
-        maps = {key: grid.ask(GET, "users", key.encode()) for key in ("user1", "user2", "user3", "user4")}
-        maps["k"] = grid.ask(GET, "notes", b"k")
+        maps = {key: grid.ask("MAP_GET", "users", key.encode()) for key in ("user1", "user2", "user3", "user4")}
+        maps["k"] = grid.ask("MAP_GET", "notes", b"k")
     with Speaking("grid", ports["grid"]) as ours:
         entries = ours.ask(q.MapScan(topic("keyed")))
         assert isinstance(entries, r.MapEntries)
@@ -244,12 +218,16 @@ def race(one: Callable[[], bool], another: Callable[[], bool]) -> list[int]:
     return [refused for [refused] in both.found]
 
 
+def items(*octets: bytes) -> bytes:
+    """Each behind its length."""
+    return b"".join(spec.ITEM.build({"length": len(each), "octets": each}) for each in octets)
+
+
 def swap_by_hand(peer: Grid) -> bool:
     """Read, and replace by the next number if it is still what was read."""
-    old = peer.ask(GET, "race", b"n").value
+    old = peer.ask("MAP_GET", "race", b"n").value
     new = b"%d" % (int(old) + 1)
-    sized = struct.pack(">i", len(old)) + old + struct.pack(">i", len(new)) + new
-    said = peer.ask(CAS, "race", b"n", sized)
+    said = peer.ask("MAP_REPLACE_CAS", "race", b"n", items(old, new))
     assert said in ((OK, b"\1"), (CONDITION_FAILED, b"\0"))
     return said.status == OK
 
@@ -265,8 +243,8 @@ def swap(peer: Speaking) -> bool:
 
 def count_by_hand(peer: Grid) -> bool:
     """The same with a counter."""
-    (old,) = struct.unpack(">q", peer.ask(COUNTER_GET, "counted").value)
-    said = peer.ask(COUNTER_CAS, "counted", b"", struct.pack(">qq", old, old + 1))
+    old = spec.Int64sb.parse(peer.ask("COUNTER_GET", "counted").value)
+    said = peer.ask("COUNTER_CAS", "counted", b"", i64(old) + i64(old + 1))
     assert said in ((OK, b"\1"), (CONDITION_FAILED, b"\0"))
     return said.status == OK
 
@@ -286,9 +264,9 @@ def test_two_clients_that_race_for_compare_and_set_lose_no_update(tmp_path: Path
     with GatewayProcess(tmp_path, "grid", "pipe", backend=backend) as gateway:
         port = gateway.ports["grid"]
         with Grid(port) as by_hand, Speaking("grid", port) as ours:
-            assert by_hand.ask(PUT, "race", b"n", b"0") == (OK, b"")
+            assert by_hand.ask("MAP_PUT", "race", b"n", b"0") == (OK, b"")
             refused = race(lambda: swap_by_hand(by_hand), lambda: swap(ours))
-            assert by_hand.ask(GET, "race", b"n") == (OK, b"%d" % RACES)
+            assert by_hand.ask("MAP_GET", "race", b"n") == (OK, b"%d" % RACES)
             assert sum(refused) > 0, "they did not race"
         with Lines(gateway.ports["pipe"]) as lines:
             assert lines.read_all("race", 0) == [*map(str, range(RACES + 1))], "each update is a record"
@@ -300,7 +278,7 @@ def test_two_clients_that_race_for_a_counter_lose_no_update(tmp_path: Path, back
         port = gateway.ports["grid"]
         with Grid(port) as by_hand, Speaking("grid", port) as ours:
             refused = race(lambda: count_by_hand(by_hand), lambda: count(ours))
-            assert by_hand.ask(COUNTER_GET, "counted") == (OK, struct.pack(">q", RACES))
+            assert by_hand.ask("COUNTER_GET", "counted") == (OK, i64(RACES))
             assert sum(refused) > 0, "they did not race"
         with Lines(gateway.ports["pipe"]) as lines:
             assert lines.read_all("counted", 0) == [*map(str, range(1, RACES + 1))], "anybody can read it"
@@ -309,9 +287,9 @@ def test_two_clients_that_race_for_a_counter_lose_no_update(tmp_path: Path, back
 def increments_by_hand(port: int) -> list[int]:
     """What the counter was after each; all are sent before an answer is read."""
     with Grid(port) as peer:
-        sent = threading.Thread(target=lambda: [peer.begin(INCREMENT, "steps") for _ in range(RACES // 2)])
+        sent = threading.Thread(target=lambda: [peer.begin("COUNTER_INCREMENT", "steps") for _ in range(RACES // 2)])
         sent.start()
-        found = [struct.unpack(">q", peer.answer().value)[0] for _ in range(RACES // 2)]
+        found = [spec.Int64sb.parse(peer.answer().value) for _ in range(RACES // 2)]
         sent.join()
     return found
 
@@ -346,7 +324,7 @@ def take_by_hand(port: int) -> list[int]:
     """Until there is nothing more."""
     found = []
     with Grid(port) as peer:
-        while (said := peer.ask(POLL, "jobs")).status == OK:
+        while (said := peer.ask("QUEUE_POLL", "jobs")).status == OK:
             found.append(int(said.value))
     assert said == (NOT_FOUND, b"")
     return found
@@ -376,13 +354,13 @@ class Cut:
 
     def take(self) -> list[int]:
         with Grid(self._port) as peer:
-            found = [int(peer.ask(POLL, "jobs", sender=b"cut:%d" % at).value) for at in range(20)]
-            peer.begin(POLL, "jobs", sender=b"cut:20")
+            found = [int(peer.ask("QUEUE_POLL", "jobs", sender=b"cut:%d" % at).value) for at in range(20)]
+            peer.begin("QUEUE_POLL", "jobs", sender=b"cut:20")
         with Grid(self._port) as peer:
-            said = peer.ask(POLL, "jobs", sender=b"cut:20")
+            said = peer.ask("QUEUE_POLL", "jobs", sender=b"cut:20")
             self.lost = said.status == BUSY
             assert self.lost or said.status == OK
-            again = [] if self.lost else [peer.ask(POLL, "jobs", sender=b"cut:20")]
+            again = [] if self.lost else [peer.ask("QUEUE_POLL", "jobs", sender=b"cut:20")]
             assert again in ([], [said]), "a repetition takes nothing"
         return [*found, *([] if self.lost else [int(said.value)]), *take_by_hand(self._port)]
 
@@ -394,7 +372,7 @@ def test_each_item_of_a_queue_goes_to_one_taker(tmp_path: Path, backend: str) ->
         port = gateway.ports["grid"]
         with Grid(port) as peer:
             for at in range(ITEMS):
-                peer.begin(OFFER, "jobs", value=b"%d" % at)
+                peer.begin("QUEUE_OFFER", "jobs", value=b"%d" % at)
             assert {peer.answer() for _ in range(ITEMS)} == {(OK, b"\1")}
         cut = Cut(port)
         takers = Race(cut.take, lambda: take_by_hand(port), lambda: take(port), lambda: take(port))
@@ -404,7 +382,7 @@ def test_each_item_of_a_queue_goes_to_one_taker(tmp_path: Path, backend: str) ->
         assert set(times.values()) == {1}
         assert len(times) == ITEMS - cut.lost
         with Grid(port) as peer:
-            assert peer.ask(SIZE, "jobs") == (OK, bytes(4))
+            assert peer.ask("QUEUE_SIZE", "jobs") == (OK, bytes(4))
 
 
 # -- time
@@ -416,23 +394,21 @@ TTL = 1.0
 def test_a_value_with_a_time_to_live_goes_by_itself_and_stays_in_the_log(tmp_path: Path, backend: str) -> None:
     with GatewayProcess(tmp_path, "grid", "pipe", backend=backend) as gateway:
         with Grid(gateway.ports["grid"]) as grid:
-            grid.ask(PUT, "cache", b"kept", b"as well")
+            grid.ask("MAP_PUT", "cache", b"kept", b"as well")
             began = time.monotonic()
-            grid.ask(PUT_WITH_TTL, "cache", b"long", struct.pack(">q", 3_600_000) + b"an hour")
-            grid.ask(PUT_WITH_TTL, "cache", b"short", struct.pack(">q", round(TTL * 1000)) + b"a second")
-            said = grid.ask(GET, "cache", b"short")
+            grid.ask("MAP_PUT_WITH_TTL", "cache", b"long", i64(3_600_000) + b"an hour")
+            grid.ask("MAP_PUT_WITH_TTL", "cache", b"short", i64(round(TTL * 1000)) + b"a second")
+            said = grid.ask("MAP_GET", "cache", b"short")
             assert said == (OK, b"a second") or time.monotonic() - began > TTL
         if backend == SQLITE:
             gateway.kill()
             gateway.start()
         with Grid(gateway.ports["grid"]) as grid:
-            until(lambda: grid.ask(GET, "cache", b"short") == (NOT_FOUND, b""), 20 * TTL, "its end")
+            until(lambda: grid.ask("MAP_GET", "cache", b"short") == (NOT_FOUND, b""), 20 * TTL, "its end")
             assert time.monotonic() - began >= TTL
-            assert grid.ask(GET, "cache", b"long") == (OK, b"an hour")
-            assert grid.ask(GET, "cache", b"kept") == (OK, b"as well")
-            entries = struct.pack(">i", 2) + b"".join(
-                struct.pack(">i", len(item)) + item for item in (b"kept", b"as well", b"long", b"an hour")
-            )
-            assert grid.ask(GET_ALL, "cache") == (OK, entries)
+            assert grid.ask("MAP_GET", "cache", b"long") == (OK, b"an hour")
+            assert grid.ask("MAP_GET", "cache", b"kept") == (OK, b"as well")
+            entries = i32(2) + items(b"kept", b"as well", b"long", b"an hour")
+            assert grid.ask("MAP_GET_ALL", "cache") == (OK, entries)
         with Lines(gateway.ports["pipe"]) as lines:
             assert lines.read_all("cache", 0) == ["as well", "an hour", "a second"]

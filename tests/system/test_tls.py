@@ -11,18 +11,29 @@ from typing import NamedTuple
 
 import pytest
 
+import wire
 from gateway import dialects
 from gateway.core import commands as q
 from gateway.core.faults import CommandFailed, Fault
-from gateway.core.replies import SessionDescription
+from gateway.core.replies import Authenticated, CommittedOffsets, Outcome, SessionDescription
+from gateway.dialects import Request
+from gateway.dialects.cursus.terms import Spoken
 from gateway.net.users import new_password
 from net.certificates import Authority
 from system.configured import PROMPT, Configured, about, listener, refusal, secured, trusting
-from system.peers import Frames, Lines, Stream
+from system.peers import Frames, Lines, Stream, line
 from system.speaking import Speaking
 
 NAMES = sorted(path.parent.name for path in Path(dialects.__file__).parent.glob("*/__init__.py"))
 WORD = "Word-that-nobody-is-to-see-93c1"
+LOGIN = q.Authenticate("plain", "ann", WORD)
+LIST = q.ListTopics("default")
+DESCRIBE = q.DescribeTopic(q.Topic("default", "orders"))
+
+
+def fault(outcome: Outcome) -> Fault | None:
+    """Why it failed, if it did."""
+    return outcome.fault if isinstance(outcome, CommandFailed) else None
 
 
 class Place(NamedTuple):
@@ -86,7 +97,7 @@ def test_tls_of_today_is_served(mutual: Place, version: ssl.TLSVersion) -> None:
     context = trusting(mutual.authority.pem, mutual.ann)
     context.minimum_version = context.maximum_version = version
     with secured(Lines(mutual.gateway.ports["pipe"]), context) as peer:
-        assert peer.ask(b"V1|1|PRODUCE|orders k:v").startswith(b"V1|1|OK|")
+        peer.produce("orders", "k", "v")
 
 
 def test_tls_before_1_2_is_refused(mutual: Place) -> None:
@@ -116,7 +127,7 @@ def test_a_client_without_the_right_certificate_is_refused_at_once(
         pytest.raises((ssl.SSLError, ConnectionResetError, EOFError)),
         secured(Lines(mutual.gateway.ports["pipe"]), context) as peer,
     ):
-        peer.ask(b"V1|1|PRODUCE|orders k:v")
+        peer.produce("orders", "k", "v")
     assert time.monotonic() - began < PROMPT
 
 
@@ -126,17 +137,10 @@ def test_a_client_that_looks_for_another_name_does_not_go_on(mutual: Place) -> N
     with pytest.raises(ssl.SSLCertVerificationError, match=r"unable to get local issuer|self-signed"):
         secured(Stream(mutual.gateway.ports["pipe"]), trusting(mutual.stranger.pem, mutual.ann))
     with secured(Lines(mutual.gateway.ports["pipe"]), trusting(mutual.authority.pem, mutual.ann)) as peer:
-        assert peer.ask(b"V1|1|PRODUCE|orders k:v").startswith(b"V1|1|OK|"), "and others are served"
+        peer.produce("orders", "k", "v")  # and others are served
 
 
-FIRST: dict[str, bytes] = {
-    "cursus": b"\0\0\0\4LIST",
-    "grid": bytes.fromhex("dc020000000100000003000000000000") + b"abc",
-    "iggy": bytes.fromhex("0400000001000000"),
-    "mlog": b'\0\x10\0\0\0\x11{"Topic":"users"}',
-    "native": b"\0\0\0\x08\x92\x01\x91\xa4Ping",
-    "pipe": b"V1|1|PRODUCE|orders k:v\n",
-}
+FIRST = {name: wire.request(name, command, 1) for name, command in about("orders").items()}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -175,7 +179,7 @@ def test_a_certificate_is_a_login_in_every_dialect(mutual: Place, name: str) -> 
         with secured(Speaking(name, mutual.gateway.ports[name]), trusting(mutual.authority.pem, bearer)) as peer:
             outcomes.append(peer.ask(about("orders")[name]))
     code = dialects.load(name).faults
-    faults = [outcome.fault if isinstance(outcome, CommandFailed) else None for outcome in outcomes]
+    faults = [fault(outcome) for outcome in outcomes]
     assert faults[0] in (None, Fault.NO_SUCH_TOPIC, Fault.TOPIC_EXISTS, Fault.STALE_GENERATION), "what it asks, it may"
     assert faults[1] is not None and code[faults[1]] == code[Fault.UNAUTHENTICATED], "and nobody may not"
 
@@ -192,20 +196,22 @@ def test_a_certificate_names_the_session(mutual: Place) -> None:
 def test_a_certificate_that_is_nobodys_finds_the_barrier_shut(mutual: Place) -> None:
     context = trusting(mutual.authority.pem, mutual.nobody)
     with secured(Lines(mutual.gateway.ports["pipe"]), context) as peer:
-        assert peer.ask(b"V1|1|PRODUCE|orders k:v") == b"V1|1|ERR|BAD_REQUEST|log in first"
+        assert fault(peer.ask(line("orders", "k", "v"))) is Fault.UNAUTHENTICATED
     with secured(Speaking("mlog", mutual.gateway.ports["mlog"]), context) as peer:
         assert isinstance(peer.ask(q.CreateTopic(q.Topic("default", "new"), 1)), CommandFailed)
     with secured(Frames(mutual.gateway.ports["cursus"]), context) as peer:
-        assert peer.call("LIST") == "ERROR: authentication_required command=LIST"
-        assert peer.call(f"METADATA topic=new principal=ann auth_token={WORD}x").startswith("ERROR: authentication_f")
-        assert peer.call(f"CREATE topic=new partitions=1 principal=ann auth_token={WORD}").startswith("OK topic=new")
+        assert fault(peer.ask(LIST)) is Fault.UNAUTHENTICATED
+        claim = q.Authenticate("plain", "ann", WORD + "x")
+        assert fault(peer.ask(DESCRIBE, Spoken("METADATA", proof=claim))) is Fault.BAD_CREDENTIALS
+        made = q.CreateTopic(q.Topic("default", "new"), 1, if_exists=q.IfExists.GROW)
+        assert fault(peer.ask(made, Spoken("CREATE", proof=LOGIN))) is None
 
 
 def test_access_rules_are_those_of_the_bearer(mutual: Place) -> None:
     ports, context = mutual.gateway.ports, trusting(mutual.authority.pem, mutual.ann)
     with secured(Lines(ports["pipe"]), context) as peer:
-        assert peer.ask(b"V1|1|PRODUCE|orders k:v").startswith(b"V1|1|OK|")
-        assert peer.ask(b"V1|2|PRODUCE|secrets k:v") == b"V1|2|ERR|BAD_REQUEST|not allowed"
+        peer.produce("orders", "k", "v")
+        assert fault(peer.ask(line("secrets", "k", "v"))) is Fault.FORBIDDEN
     with secured(Speaking("mlog", ports["mlog"]), context) as mlog:
         told = mlog.ask(q.CreateTopic(q.Topic("default", "new"), 1))
         assert not isinstance(told, CommandFailed) or told.fault is Fault.TOPIC_EXISTS
@@ -224,7 +230,7 @@ def test_ssl_endpoints_of_listener_console_and_page_are_read_again_too(tmp_path:
     sections = [f"{head}\nendpoint = '{endpoint}'\n" for head in heads]
     with Configured(tmp_path, 'backend.spec = "memory"\n' + "".join(sections)) as gateway:
         asked = {
-            "pipe": (b"V1|1|PRODUCE|orders k:v\n", b"V1|1|OK|"),
+            "pipe": (FIRST["pipe"], wire.reply("pipe", Request(about("orders")["pipe"], 1), CommittedOffsets({}))),
             "console": (b"quit\n", b""),
             "web": (b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", b"HTTP/1.1 200"),
         }
@@ -248,37 +254,35 @@ def test_certificates_users_and_rules_are_read_again_and_no_session_is_dropped(t
     asks = tls(tmp_path, f'client_ca = "{old.pem}"', 'client = "optional"')
     head = 'backend.spec = "memory"\n' + "".join(listener(name, tls=asks, auth='"required"') for name in NAMES)
     every = "[[access]]\nallow = true\n"
-    login = f"AUTH principal=ann token={WORD}"
     with Configured(tmp_path, head + USERS + every) as gateway:
         port, context = gateway.ports["cursus"], trusting(old.pem)
         with secured(Frames(port), context) as ann:
-            assert ann.call(login) == "OK principal=ann authenticated=true"
+            ann.sure(LOGIN, Authenticated)
             ann.create("orders", 1)
             new.sign("gateway")  # into the same files
-            assert ann.call("LIST").startswith("OK count=1")
+            assert ann.topics() == ["orders"]
             gateway.reload()
-            assert ann.call("LIST").startswith("OK count=1"), "an open session goes on, under the old certificate"
+            assert ann.topics() == ["orders"], "an open session goes on, under the old certificate"
             with pytest.raises(ssl.SSLCertVerificationError):
                 secured(Stream(port), context)
             with secured(Frames(port), trusting(new.pem)) as later:
-                assert later.call(login).startswith("OK"), "and a new one gets the new certificate"
+                later.sure(LOGIN, Authenticated)  # and a new one gets the new certificate
 
             gateway.reload(head + USERS + '[[access]]\nallow = true\ncommand = ["ListTopics"]\n')
-            assert ann.call("LIST").startswith("OK count=1")
-            refused = "ERROR: NOT_AUTHORIZED_FOR_OPERATION command=METADATA permission=topic.read"
-            assert ann.call("METADATA topic=orders") == refused, "a rule holds for open sessions at once"
+            assert ann.topics() == ["orders"]
+            assert fault(ann.ask(DESCRIBE)) is Fault.FORBIDDEN, "a rule holds for open sessions at once"
 
             gateway.reload(head + user("tom", "client-tom", password="another") + every)
-            assert ann.call("METADATA topic=orders").startswith("OK"), "who is removed stays where he is"
+            assert fault(ann.ask(DESCRIBE)) is None, "who is removed stays where he is"
             with secured(Frames(port), trusting(new.pem)) as later:
-                assert later.call(login) == "ERROR: authentication_failed mechanism=PLAIN"
-                assert later.call(f"LIST principal=ann auth_token={WORD}").startswith("ERROR: authentication_failed")
-            assert ann.call(login) == "ERROR: authentication_failed mechanism=PLAIN", "and gets in nowhere again"
+                assert fault(later.ask(LOGIN)) is Fault.BAD_CREDENTIALS
+                assert fault(later.ask(LIST, Spoken("LIST", proof=LOGIN))) is Fault.BAD_CREDENTIALS
+            assert fault(ann.ask(LOGIN)) is Fault.BAD_CREDENTIALS, "and gets in nowhere again"
 
             gateway.reload("nonsense = true\n" + head, "not read again")
             (tmp_path / "gateway.pem").write_text("no certificate")
             gateway.reload(head + USERS + every, "not read again")
             with secured(Frames(port), trusting(new.pem)) as later:
-                assert later.call("AUTH principal=tom token=another").startswith("OK"), "what is wrong changes nothing"
+                later.sure(q.Authenticate("plain", "tom", "another"), Authenticated)  # what is wrong changes nothing
         assert gateway.terminate() == 0
         assert WORD not in "\n".join(gateway.log)

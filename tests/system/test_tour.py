@@ -119,11 +119,11 @@ def test_make_run_starts_the_gateway_as_the_tour_is_tested_with_it() -> None:
 
 
 HEARD = {
-    "cursus": b"OK count=0 topics=",
+    "cursus": b"count=0 topics=",
     "grid": b"OK",
     "iggy": b"d   e   f   a   u   l   t",
-    "mlog": b'{"Topics":[',
-    "pipe": b"OK|messages=0:world",
+    "mlog": b"Topics",
+    "pipe": b"messages=0:world",
 }
 """What a dialect's hint ends with, or has in it where lengths and ids are around it."""
 

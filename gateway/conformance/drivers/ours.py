@@ -17,7 +17,7 @@ import msgspec
 
 from gateway import dialects
 from gateway.conformance.drivers import lines
-from gateway.conformance.vectors import evaluate
+from gateway.conformance.expressions import evaluate
 from gateway.core.commands import Command
 from gateway.core.faults import CommandFailed
 from gateway.core.records import registry

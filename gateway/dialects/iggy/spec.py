@@ -88,31 +88,41 @@ HEADER = Struct("key_kind" / Computed(2), "key" / _value(this.key_kind), "kind" 
 TYPED_HEADER = Struct("key_kind" / KIND, "key" / _value(this.key_kind), "kind" / KIND, "value" / _value(this.kind))
 
 
-def _headers(header: Construct) -> Construct:
-    return Struct("all" / GreedyRange(header), Terminated)
+def headers_of(generation: str) -> Construct:
+    """All headers of a message; their keys have kinds in g2c only."""
+    return Struct("all" / GreedyRange(TYPED_HEADER if generation == "g2c" else HEADER), Terminated)
 
 
 # -- messages
 
-SENT = Struct(
-    "id" / Int128ul,
-    "headers" / Prefixed(Int32ul, _headers(HEADER)),
-    "payload" / Prefixed(Int32ul, GreedyBytes),
-)
-POLLED = Struct(
-    "offset" / Int64ul,
-    "state" / OneOf(Int8ul, [1, 10, 20, 30]),
-    "timestamp" / Int64ul,
-    "id" / Int128ul,
-    "checksum" / Int32ul,  # CRC-32 of the payload
-    "headers" / Prefixed(Int32ul, _headers(HEADER)),
-    "payload" / Prefixed(Int32ul, GreedyBytes),
-)
+
+def sent_message(generation: str, headers: Construct) -> Construct:
+    """A message as a client sends it; headers: how those are read."""
+    if _from(generation, "g2a"):
+        return _later_message(generation, headers)
+    return Struct(
+        "id" / Int128ul,
+        "headers" / Prefixed(Int32ul, headers),
+        "payload" / Prefixed(Int32ul, GreedyBytes),
+    )
 
 
-def _later_message(generation: str) -> Construct:
-    """A message from g2a on, sent or polled."""
-    typed = generation == "g2c"
+def polled_message(generation: str, headers: Construct) -> Construct:
+    """A message as a server sends it; headers: how those are read."""
+    if _from(generation, "g2a"):
+        return _later_message(generation, headers)
+    return Struct(
+        "offset" / Int64ul,
+        "state" / OneOf(Int8ul, [1, 10, 20, 30]),
+        "timestamp" / Int64ul,
+        "id" / Int128ul,
+        "checksum" / Int32ul,  # CRC-32 of the payload
+        "headers" / Prefixed(Int32ul, headers),
+        "payload" / Prefixed(Int32ul, GreedyBytes),
+    )
+
+
+def _later_message(generation: str, headers: Construct) -> Construct:
     return Struct(
         "checksum" / Int64ul,
         "id" / Int128ul,
@@ -121,25 +131,28 @@ def _later_message(generation: str) -> Construct:
         "origin_timestamp" / Int64ul,
         "headers_length" / Int32ul,
         "payload_length" / Int32ul,
-        "reserved" / Bytes(8 if typed else 0),
+        "reserved" / Bytes(8 if generation == "g2c" else 0),
         "payload" / Bytes(this.payload_length),
-        "headers" / FixedSized(this.headers_length, _headers(TYPED_HEADER if typed else HEADER)),
+        "headers" / FixedSized(this.headers_length, headers),
         "end" / Tell,
     )
 
 
 TARGET = ("stream" / IDENTIFIER, "topic" / IDENTIFIER)
-SEND = Struct(*TARGET, "partitioning" / PARTITIONING, "messages" / GreedyRange(SENT), Terminated)
+INDEX = Struct(Const(0, Int32ul), "end" / Int32ul, Const(0, Int64ul))
+"""Of a message, from the first one's begin."""
 
 
-def _later_send(generation: str) -> Construct:
-    index = Struct(Const(0, Int32ul), "end" / Int32ul, Const(0, Int64ul))  # of a message, from the first one's begin
+def _send(generation: str) -> Construct:
+    message = sent_message(generation, headers_of(generation))
+    if not _from(generation, "g2a"):
+        return Struct(*TARGET, "partitioning" / PARTITIONING, "messages" / GreedyRange(message), Terminated)
     return Struct(
         "metadata" / Prefixed(Int32ul, Struct(*TARGET, "partitioning" / PARTITIONING, "count" / Int32ul, Terminated)),
         "partitioning" / Computed(this.metadata.partitioning),
-        "index" / Array(this.metadata.count, index),
+        "index" / Array(this.metadata.count, INDEX),
         "begin" / Tell,
-        "messages" / Array(this.metadata.count, _later_message(generation)),
+        "messages" / Array(this.metadata.count, message),
         Check(lambda it: [at.end + it.begin for at in it.index] == [message.end for message in it.messages]),
         Terminated,
     )
@@ -198,7 +211,7 @@ def _messages(generation: str) -> dict[int, Construct]:
     strategy = Struct("kind" / OneOf(Int8ul, [1, 2, 3, 4, 5]), "value" / Int64ul)
     return {
         100: Struct(*place, "strategy" / strategy, "count" / Int32ul, "commit" / Int8ul),
-        101: _later_send(generation) if _from(generation, "g2a") else SEND,
+        101: _send(generation),
         120: Struct(*place),
         121: Struct(*place, "offset" / Int64ul),
         **({122: Struct(*place)} if _from(generation, "g1a") else {}),
@@ -234,6 +247,10 @@ def _request(generation: str) -> Construct:
         "payload" / FixedSized(this.length - 4, payload),  # more than the last field is no matter
         Terminated,
     )
+
+
+FRAME = Prefixed(Int32ul, GreedyBytes)
+"""A code and what comes with it, whatever they are, behind their length."""
 
 
 def parse_grammar(frame: bytes, generation: str = "g0") -> Container | None:
@@ -384,7 +401,7 @@ def _polled(generation: str) -> Construct:
         "partition" / Int32ul,
         "current_offset" / Int64ul,
         "count" / Int32ul,
-        "messages" / Array(this.count, _later_message(generation) if _from(generation, "g2a") else POLLED),
+        "messages" / Array(this.count, polled_message(generation, headers_of(generation))),
         Terminated,
     )
 
