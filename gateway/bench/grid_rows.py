@@ -39,7 +39,7 @@ GRID = (
         port="grid",
         connections=8,
         depth=64,
-        on=(*GATEWAY, "remote", "captured", "captured-sqlite"),
+        on=("sqlite", "captured-sqlite", "memory", "captured", "remote"),
         echo="echo-8x64/echo",
     ),
     Scenario(

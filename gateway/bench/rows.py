@@ -80,7 +80,7 @@ SCENARIOS = (
         depth=16,
         records=BATCH,
         stores=True,
-        on=(*EVERYWHERE, "captured-sqlite"),  # 450 MB/s, as with memory, no capture can write
+        on=WATCHED,
         echo="echo-batch/echo",
         file="file-batch/file",
     ),

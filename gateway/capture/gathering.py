@@ -24,13 +24,12 @@ TURN = 64
 """Bytes that a turn counts for, beside what came or left."""
 
 
+ASKED, TOLD = 5, 4
+"""Values to a row in the lists of what was asked and told."""
+
+
 class NoCommand:
-    """Stands where no command is: what was heard is none."""
-
-    topic = None
-
-
-NO_COMMAND = NoCommand()
+    """Stands for the kind of a command, or of a reply, where there is none."""
 
 
 class Numbers(dict[Any, int]):
@@ -79,16 +78,17 @@ class Open:
 class Gathering:
     """Made and fed in the reactor's thread.
 
-    asked:  flat, in fours: connection, ticket, frame, command or NO_COMMAND.
-    told:   flat, in fours: connection, ticket, frame, type of the reply or name of the fault; NoCommand where nothing
-            was asked.
-    weight: bytes that came and left.
+    asked:  flat: connection, ticket, frame, type of the command or NoCommand, what it is about.
+    told:   flat: connection, ticket, frame, type of the reply or name of the fault; NoCommand where nothing was asked.
+    weight: bytes that came and left; above `most` of them `full` is called, with the time.
     """
 
-    def __init__(self, wall: Callable[[], int], now: float) -> None:
+    def __init__(self, wall: Callable[[], int], now: float, most: int, full: Callable[[float], None]) -> None:
         self.asked: list[Any] = []
         self.told: list[Any] = []
         self.weight = 0
+        self._most = most
+        self._full = full
         self._wall = wall
         self._turns: list[Any] = [now, 0, 0]
         self._people: dict[int, Who] = {}
@@ -103,7 +103,7 @@ class Gathering:
     def rows(self) -> int:
         """How many there are since the last sheet."""
         glanced = sum(len(each.told) for _, _, each in self._glances)
-        return (len(self.asked) + len(self.told)) // 4 + 2 * glanced + len(self._rows)
+        return len(self.asked) // ASKED + len(self.told) // TOLD + 2 * glanced + len(self._rows)
 
     # -- who there is
 
@@ -125,11 +125,15 @@ class Gathering:
         """So many bytes came in, of which something may be heard now; or are on their way."""
         self._turns += now, len(self.asked), len(self.told)
         self.weight += size + TURN
+        if self.weight > self._most:
+            self._full(now)
 
-    def add(self, row: Row) -> None:
+    def add(self, row: Row, now: float) -> None:
         """Something that is no frame."""
         self._rows.append((self._begin(behind=True), row))
         self.weight += TURN + len(row.frame)
+        if self.weight > self._most:
+            self._full(now)
 
     def glance(self, connection: int, glanced: Glanced) -> None:
         """Small reads that came and were answered."""
@@ -137,7 +141,8 @@ class Gathering:
 
     def note(self, frames: list[Any], note: str) -> None:
         """Of the next frame that is appended to that list, `asked` or `told`."""
-        self._notes.append((frames is self.told, len(frames) // 4, note))
+        told = frames is self.told
+        self._notes.append((told, len(frames) // (TOLD if told else ASKED), note))
 
     def _begin(self, *, behind: bool = False) -> int:
         """The number of the turn that begins here: the last one, or a new one if that has begun.
@@ -156,23 +161,19 @@ class Gathering:
         """All since the last one."""
         words, topics = Numbers({NoCommand: NOTHING}), Numbers({None: NOTHING})
         turns, began = self._take_turns(now)
-        asked, told = self.asked, self.told
-        connections, tickets, frames, commands = asked[0::4], asked[1::4], asked[2::4], asked[3::4]
-        kinds = list(map(type, commands))
-        plain = _PLAIN.issuperset(kinds)
-        about = [command.topic for command in commands] if plain else list(map(_about, commands))
-        answered = _Answered(self._open, (connections, tickets, kinds, about), told[0::4], told[1::4])
+        connections, tickets, frames, kinds, about = (self.asked[at::ASKED] for at in range(ASKED))
+        others, numbers, answers, outcomes = (self.told[at::TOLD] for at in range(TOLD))
+        answered = _Answered(self._open, (connections, tickets, kinds, about), others, numbers)
+        word, place = words.__getitem__, topics.__getitem__
         sheet = Sheet(
             began=self._wall() // 1000 - turns.times[-1],
-            who=[self._people[each] for each in sorted(self._present(connections, told[0::4]))],
+            who=[self._people[each] for each in sorted(self._present(connections, others))],
             words=[],
             topics=[],
             turns=turns,
             earlier=answered.earlier(words, topics, began),
-            asked=Asked(
-                connections, tickets, [words[kind] for kind in kinds], [topics[topic] for topic in about], frames
-            ),
-            told=Told(told[2::4], [words[outcome] for outcome in told[3::4]], answered.of, answered.others),
+            asked=Asked(connections, tickets, list(map(word, kinds)), list(map(place, about)), frames),
+            told=Told(answers, list(map(word, outcomes)), answered.of, answered.others),
             glances=[_numbered(*each, words, topics) for each in self._glances],
             rows=self._rows,
             named=self._named,
@@ -189,7 +190,8 @@ class Gathering:
         turns = [*self._turns, now, len(self.asked), len(self.told)]
         began = turns[0]
         times = [round((time - began) * 1e6) for time in turns[0::3]]
-        asked, told = ([(then - before) // 4 for before, then in pairwise(turns[each::3])] for each in (1, 2))
+        asked = [(then - before) // ASKED for before, then in pairwise(turns[1::3])]
+        told = [(then - before) // TOLD for before, then in pairwise(turns[2::3])]
         return Turns(times, asked, told), began
 
     def _present(self, connections: list[int], answered: list[int]) -> set[int]:
@@ -282,12 +284,13 @@ def _plain(kind: type) -> bool:
     return "topic" in fields and "namespace" not in fields
 
 
-_PLAIN = frozenset({NoCommand, *(kind for kind in get_args(Command) if _plain(kind))})
-"""What has its topic as `topic`."""
+PLAIN = frozenset(kind for kind in get_args(Command) if _plain(kind))
+"""What has what it is about as `topic`."""
 
 
-def _about(command: Any) -> Topic | None:
-    if type(command) in _PLAIN:
+def about(command: Any) -> Topic | None:
+    """The topic that a command is about, with an empty name where it is a namespace; None = nothing."""
+    if type(command) in PLAIN:
         topic: Topic | None = command.topic
         return topic
     namespace = getattr(command, "namespace", None)
@@ -299,7 +302,7 @@ def _about(command: Any) -> Topic | None:
 
 def place_of(command: Command) -> tuple[str, str]:
     """Namespace and topic that a command is about, "" = none; one that is named by its id N is "#N"."""
-    return named(_about(command))
+    return named(about(command))
 
 
 def _word(kind: type | str) -> str:

@@ -1,8 +1,9 @@
 """Sheets on their way into files: encoded by the reactor, packed and written by a thread of its own.
 
-Whoever gives rows never waits: what does not fit into the queue is dropped, a sheet at a time, and counted, and a row
+Whoever gives rows hardly waits: what does not fit into the queue is dropped, a sheet at a time, and counted, and a row
 says so.  A thread that wants the interpreter's lock stops the reactor, so it is given much at a time, and does all of
-that in one call.
+that in one call.  Where both share one core it may not get that lock for a second, since a reactor that reads and
+writes gives it up often and is always the first to take it again: so the reactor rests while the queue is filling.
 
 Files are not synced: what the kernel has survives the end of the process, not that of the machine.
 """
@@ -34,8 +35,15 @@ SHEET = 1 << 19
 """Bytes that cross before they are made a sheet, and a zstd frame: few enough that they still are in the cache of the
 processor's core.  With a quarter of it batches of 15 KB cost 1.7 us each more, single records 0.1."""
 
-CHUNK = 1 << 22
-"""Bytes of sheets that are handed to the thread at once."""
+CHUNK = 1 << 20
+"""Bytes of sheets that are handed to the thread at once.  With four times as many the reactor writes into buffers that
+are in no cache any more, which costs 2 % of small requests; with half of it batches lose as much to the hand-over."""
+
+MOST = 1 << 24
+"""Bytes of sheets that are compressed and written at once, if so many wait."""
+
+REST, REST_EVERY = 0.001, 0.02
+"""Seconds that the reactor rests, and from one time to the next: 5 % at most, also where the disk is too slow."""
 
 SPARE = 16
 """Buffers that are kept to be used again: fresh memory costs as much as encoding."""
@@ -85,30 +93,43 @@ class _Chunk(msgspec.Struct):
         self.rows += rows
         self.size += len(sheet)
 
+    def join(self, other: _Chunk) -> None:
+        """All of another, behind."""
+        self.sheets += other.sheets
+        self.rows += other.rows
+        self.size += other.size
+
 
 class Journal:
     """Made and fed in the reactor's thread; nothing is written before `start`.
 
     gathered: what crosses, until it is a sheet.
-    wall:    ns since the epoch.  seconds: of a clock that never goes back.
+    wall:    ns since the epoch.  seconds: of a clock that never goes back.  rest: lets so many seconds pass.
     dropped: rows that did not fit into the queue.  Of `writer`, what has become of the others.
     """
 
     def __init__(
-        self, plan: CapturePlan, source: Source, wall: Callable[[], int], seconds: Callable[[], float]
+        self,
+        plan: CapturePlan,
+        source: Source,
+        wall: Callable[[], int],
+        seconds: Callable[[], float],
+        rest: Callable[[float], None] = time.sleep,
     ) -> None:
         self.dropped = 0
-        self.gathered = Gathering(wall, seconds())
+        self.gathered = Gathering(wall, seconds(), min(SHEET, plan.memory_bytes // 4), self._end)
         self.writer = Writer(plan, source, wall, seconds)
         self._wall = wall
         self._seconds = seconds
         self._room = plan.memory_bytes
-        self._sheet = min(SHEET, plan.memory_bytes // 4)
         self._encode = msgspec.msgpack.Encoder().encode_into
         self._chunk = min(CHUNK, plan.memory_bytes // 4)
         self._ready = _Chunk()
         self._given = 0
         self._missing = 0
+        self._most = min(MOST, plan.file_bytes // 4)
+        self._rest = rest
+        self._rested = seconds()
         self._queue: SimpleQueue[_Chunk | None] = SimpleQueue()
         self._thread = Thread(target=self._run, name="capture", daemon=True)
 
@@ -117,22 +138,18 @@ class Journal:
         writer = self.writer
         return Journaled(writer.written, writer.octets, self.dropped, writer.failed)
 
+    @property
+    def waiting(self) -> int:
+        """Bytes of sheets that are not written yet."""
+        return self._given - self.writer.taken
+
     def start(self) -> None:
         """Begin to write."""
         self._thread.start()
 
-    def turn(self, size: int, now: float) -> None:
-        """So many bytes came in, of which something may be heard now; or are on their way."""
-        gathered = self.gathered
-        gathered.turn(size, now)
-        if gathered.weight > self._sheet:
-            self._end(now)
-
     def add(self, row: Row) -> None:
         """What is no frame, or has been a row before."""
-        self.gathered.add(row)
-        if self.gathered.weight > self._sheet:
-            self._end(self._seconds())
+        self.gathered.add(row, self._seconds())
 
     def add_apart(self, rows: list[Row]) -> None:
         """Rows for a file of their own, unless the queue is full."""
@@ -170,13 +187,16 @@ class Journal:
             self.dropped += rows
         if self._ready.size >= self._chunk:
             self._hand_over()
+        if self.waiting > self._room // 4 and now - self._rested > REST_EVERY:
+            self._rested = now
+            self._rest(REST)
 
     def _encode_into(self, chunk: _Chunk, sheet: Sheet, rows: int) -> bool:
         """False = there is no room."""
         spare = self.writer.spare
         encoded = spare.pop() if spare else bytearray()
         self._encode(sheet, encoded)
-        if self._given + len(encoded) - self.writer.taken > self._room:
+        if self.waiting + len(encoded) > self._room:
             return False
         self._given += len(encoded)
         chunk.add(encoded, rows)
@@ -187,9 +207,23 @@ class Journal:
         self._ready = _Chunk()
 
     def _run(self) -> None:
-        while (chunk := self._queue.get()) is not None:
+        following: _Chunk | None = None
+        while (chunk := following or self._queue.get()) is not None:
+            following = self._join(chunk)
             self.writer.write(chunk)
         self.writer.close()
+
+    def _join(self, chunk: _Chunk) -> _Chunk | None:
+        """Put what else waits into it, so that who is late wants the lock less often.  Returns what cannot be put there."""
+        while chunk.size < self._most and not self._queue.empty():
+            following = self._queue.get()
+            if following is None:
+                self._queue.put(None)
+                return None
+            if following.apart or chunk.apart:
+                return following
+            chunk.join(following)
+        return None
 
 
 class Writer:

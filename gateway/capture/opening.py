@@ -108,7 +108,7 @@ class OpenCapture:
             journal.gathered.enter(who)
             journal.add(opened)
             breach = lambda: self._tell(who)  # noqa: E731
-            return CaptureTap(who, redaction, journal.gathered, journal.turn, breach, self._port.clock.seconds)
+            return CaptureTap(who, redaction, journal.gathered, breach, self._port.clock.seconds)
         ring = self._rings.enter(who.id)
         ring.add(opened)
         return RingTap(who, redaction, ring.add, lambda: self._write(ring), self._wall)

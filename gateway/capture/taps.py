@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gateway.capture.gathering import NO_COMMAND, Gathering, NoCommand
+from gateway.capture.gathering import PLAIN, Gathering, NoCommand, about
 from gateway.capture.redaction import Kept, Redaction
 from gateway.capture.rings import BREACHES
-from gateway.core.commands import Authenticate, Session
+from gateway.core.commands import Authenticate, Session, Topic
 from gateway.core.faults import CommandFailed
 from gateway.core.replies import Outcome
 from gateway.dialects import Refusal, Request
@@ -17,7 +17,7 @@ from gateway.dialects.session import Glanced
 class CaptureTap:
     """See gateway.dialects.session.BurstTap.  Written for speed: what is usual is appended to a list, and no more.
 
-    gathered: where all connections put what crosses.  turn: told of every read and every write, its size and time.
+    gathered: where all connections put what crosses.
     breach:   called after a frame by which the peer broke its protocol.
     seconds:  of the clock that the times of reads are of.
     """
@@ -32,7 +32,6 @@ class CaptureTap:
         who: Session,
         redaction: Redaction,
         gathered: Gathering,
-        turn: Callable[[int, float], None],
         breach: Callable[[], None],
         seconds: Callable[[], float],
     ) -> None:
@@ -42,8 +41,7 @@ class CaptureTap:
         masks = redaction.masks
         self._requests, self._refusals, self._answers = masks.requests, masks.refusals, masks.answers
         self._gathered = gathered
-        self._asked, self._told = gathered.asked.extend, gathered.told.extend
-        self._turn = turn
+        self._asked, self._told, self._turn = gathered.asked.extend, gathered.told.extend, gathered.turn
         self._breach = breach
         self._seconds = seconds
 
@@ -69,8 +67,9 @@ class CaptureTap:
         """See Tap."""
         if type(request) is Request:
             command, mask = request.command, self._requests
-            if type(command) is not Authenticate and (mask is None or mask(frame, request) is None):
-                self._asked((self._number, ticket, frame, command))
+            kind = type(command)
+            if kind in PLAIN and (mask is None or mask(frame, request) is None):
+                self._asked((self._number, ticket, frame, kind, command.topic))  # type: ignore[union-attr]  # PLAIN has
                 return
         self._hear(ticket, frame, request)
 
@@ -89,6 +88,10 @@ class CaptureTap:
 
     def _hear(self, ticket: int, frame: bytes, request: Request | Refusal) -> None:
         kept: Kept | None = None
+        kind: type = NoCommand
+        topic: Topic | None = None
+        if isinstance(request, Request):
+            kind, topic = type(request.command), about(request.command)
         if isinstance(request, Refusal):
             if self._refusals is not None:
                 kept = self._refusals(frame, request)
@@ -99,7 +102,7 @@ class CaptureTap:
         if kept is not None:
             frame, note = kept
             self._gathered.note(self._gathered.asked, note)
-        self._asked((self._number, ticket, frame, request.command if isinstance(request, Request) else NO_COMMAND))
+        self._asked((self._number, ticket, frame, kind, topic))
 
     def _fail(self, ticket: int, request: Request | Refusal, failure: CommandFailed, data: bytes) -> None:
         if self._answers is not None and (kept := self._answers(data)) is not None:

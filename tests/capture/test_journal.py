@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import stat
 import threading
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 import zstandard
 
 from capture.recording import values
-from gateway.capture.journal import SHEET, Journal, Source
+from gateway.capture.journal import CHUNK, REST_EVERY, SHEET, Journal, Source
 from gateway.capture.plan import CapturePlan
 from gateway.capture.rows import FIELDS, Capture, ListenerSaid, NoCapture, Row, captures
 from gateway.capture.sheets import Turns
@@ -98,6 +99,47 @@ def test_what_does_not_fit_is_dropped_and_a_row_says_how_many(tmp_path: Path) ->
     assert len(kept) + made.dropped == 100
     assert [each.ticket for each in kept] == list(range(len(kept))), "the first ones, in order"
     assert sum(int(each.note) for each in gaps) <= made.dropped
+
+
+def test_the_reactor_rests_now_and_then_while_the_queue_is_filling(tmp_path: Path) -> None:
+    """The thread does not run yet; about a millisecond passes from row to row."""
+    time, rests = Time(), list[float]()
+    plan = CapturePlan(str(tmp_path), memory_bytes=1 << 23)
+    made = Journal(plan, SOURCE, time.wall, time.seconds, lambda seconds: rests.append(time.now))
+    for number in range(100):
+        time.now += 1 / 1024
+        made.add(row(number, bytes(SHEET + 1)))
+        assert not rests or made.waiting > plan.memory_bytes // 4
+    assert len(rests) == 4, "each 20 ms, since there are 2 MiB"
+    assert min(later - rest for rest, later in pairwise(rests)) > REST_EVERY
+    made.start()
+    end(made)
+    assert made.waiting == 0
+
+
+def test_what_waits_together_is_written_together_in_order(tmp_path: Path) -> None:
+    """The thread does not run yet, so that all of it waits."""
+    made = journal(tmp_path)
+    written: list[int] = []
+    write = made.writer.write
+
+    def counted(chunk: Any) -> None:
+        written.append(chunk.rows)
+        write(chunk)
+
+    made.writer.write = counted  # type: ignore[method-assign]
+    for number in range(8):
+        made.add(row(number, bytes(CHUNK)))
+    made.add_apart([row(100), row(101)])
+    for number in range(8, 40):
+        made.add(row(number, bytes(CHUNK)))
+    made.start()
+    end(made)
+    assert written == [8, 2, 16, 16]
+    running, apart = (
+        [each.ticket for each in rows] for kind in ("capture", "fault") for rows in captures(tmp_path.glob(f"{kind}-*"))
+    )
+    assert (running, apart) == (list(range(40)), [100, 101])
 
 
 def test_after_a_gap_rows_are_kept_again_behind_the_row_that_tells_of_it(tmp_path: Path) -> None:

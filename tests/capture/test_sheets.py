@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gateway.capture.gathering import NO_COMMAND, OPEN, Gathering, NoCommand
+from gateway.capture.gathering import OPEN, Gathering, NoCommand, about
 from gateway.capture.row import Row
 from gateway.capture.sheets import Sheet, Unfolding, requests, sheet_of
 from gateway.core import commands as q
@@ -24,7 +24,7 @@ COMMANDS: list[Any] = [
     q.ListTopics("shop"),
     q.ListGroups("shop", "orders"),
     q.ListGroups(3),
-    NO_COMMAND,
+    None,
 ]
 ABOUT = [("default", "one"), ("other", "#7"), ("", ""), ("shop", ""), ("shop", "orders"), ("#3", ""), ("", "")]
 NAMES = ["MapGet", "MapSize", "Ping", "ListTopics", "ListGroups", "ListGroups", ""]
@@ -37,7 +37,7 @@ class Told:
         self.now = 0
         self.expected: list[Row] = []
         self.found: list[Row] = []
-        self.gathered = Gathering(lambda: WALL * 1000 + self.now * 1_000_000, 0.0)
+        self.gathered = Gathering(lambda: WALL * 1000 + self.now * 1_000_000, 0.0, 1 << 30, lambda now: None)
         self.principals: dict[int, str] = {}
         self.tickets: dict[int, int] = {}
         self.open: dict[tuple[int, int], tuple[int, int]] = {}
@@ -57,7 +57,7 @@ class Told:
 
     def _add(self, number: int, direction: Any, note: str = "") -> Row:
         row = Row(WALL + self.now * 1000, number, "grid", "lines", direction, note=note)
-        self.gathered.add(row)
+        self.gathered.add(row, self.now / 1000)
         return row
 
     def came(self, after: int) -> None:
@@ -81,7 +81,9 @@ class Told:
         self.tickets[number] += 1
         if note:
             self.gathered.note(self.gathered.asked, note)
-        self.gathered.asked.extend((number, ticket, frame, COMMANDS[which]))
+        command = COMMANDS[which]
+        kind = NoCommand if command is None else type(command)
+        self.gathered.asked.extend((number, ticket, frame, kind, about(command)))
         self.open[number, ticket] = which, self.now
         self._expect(self._row(number, "in", frame, ticket, which, note=note))
 
@@ -268,7 +270,8 @@ def test_requests_that_are_never_answered_are_forgotten() -> None:
     told = Told()
     told.connect(1)
     for _ in range(3):
-        told.gathered.asked.extend(each for at in range(OPEN) for each in (1, at, b"", COMMANDS[0]))
+        command = COMMANDS[0]
+        told.gathered.asked.extend(each for at in range(OPEN) for each in (1, at, b"", type(command), command.topic))
         told.gathered.sheet(1.0)
     assert len(told.gathered._open.tickets) == OPEN
 

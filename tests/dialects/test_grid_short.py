@@ -10,7 +10,8 @@ from gateway.core.faults import CommandFailed, Fault
 from gateway.core.replies import MapValue
 from gateway.dialects import load
 from gateway.dialects.dialect import Request
-from gateway.dialects.grid.terms import MOST_TOPICS, Asked, Topics
+from gateway.dialects.grid.terms import Asked, NamedTopics
+from gateway.dialects.topics import MOST_TOPICS
 
 GRID = load("grid")
 GET = MapGet(Topic("default", "users"), b"alice")
@@ -18,22 +19,28 @@ GOT = Asked("MAP_GET", 1)
 
 
 def test_a_topic_is_made_once() -> None:
-    topics = Topics("shop")
+    topics = NamedTopics("shop")
     assert topics["bücher".encode()] == Topic("shop", "bücher")
     assert topics["bücher".encode()] is topics["bücher".encode()]
 
 
 def test_no_more_topics_are_remembered_than_the_bound_and_all_are_found() -> None:
-    topics = Topics("shop")
+    topics = NamedTopics("shop")
     for number in range(3 * MOST_TOPICS):
         assert topics[b"%d" % number] == Topic("shop", str(number))
         assert len(topics) <= MOST_TOPICS
     assert topics[b"0"] == Topic("shop", "0")
 
 
+def test_a_name_that_no_topic_can_have_is_not_remembered() -> None:
+    topics = NamedTopics("shop")
+    assert topics[b"x" * 256] == Topic("shop", "x" * 256)
+    assert not topics
+
+
 @pytest.mark.parametrize("name", [b"", b"\xff"])
 def test_what_is_no_name_is_refused_each_time(name: bytes) -> None:
-    topics = Topics("shop")
+    topics = NamedTopics("shop")
     for _ in range(2):
         with pytest.raises(CommandFailed) as failed:
             topics[name]

@@ -54,8 +54,8 @@ _rest = struct.Struct(">BQQi")
 def read_batch(frame: bytes, terms: CursusTerms) -> Request:
     """A whole frame whose magic and topic length have been looked at.  Raises CommandFailed with the words to say."""
     try:
-        topic, partition, acks, idempotent, count, body = _opened(frame)
-        name = topic.decode()
+        name, partition, acks, idempotent, count, body = _opened(frame)
+        topic = terms.topics[name]
     except UnicodeDecodeError:
         raise _undecodable("topic is not UTF-8") from None
     except (IndexError, struct.error):
@@ -74,7 +74,7 @@ def read_batch(frame: bytes, terms: CursusTerms) -> Request:
         raise refused('broker_error reason="empty batch messages"', Fault.EMPTY_BATCH)
     said = Produced("PUBLISH", terms.structured_errors, producer, epoch, first, final, idempotent != 0)
     batch = RecordBatch(CURSUS_V1, body, count, origin="cursus")
-    return Request(Publish(Topic(terms.namespace, name), partition, batch, wanted), None, said)
+    return Request(Publish(topic, partition, batch, wanted), None, said)
 
 
 def _undecodable(reason: str) -> CommandFailed:

@@ -9,6 +9,7 @@ import msgspec
 from gateway.core.commands import Authenticate
 from gateway.dialects.cursus.unpacking import unpacking
 from gateway.dialects.dialect import Settings, Terms
+from gateway.dialects.topics import Topics
 
 MAX_FRAME = 4 + (64 << 20)
 """Bytes, length included: what the seed, Java and Python send.  The broker of today takes a quarter of it."""
@@ -34,6 +35,7 @@ class CursusTerms(Terms):
     limit:     bytes that may come out of one compressed frame: as many as a frame may have that is not.
     room:      bytes that may come out of all that a session has read at once, None = nobody keeps count.  A socket read
                full of small bombs costs no more than one of them.
+    topics:    by the names that producers have said.
 
     There is no flag for the layout of the seed document: nobody sends it and every reader knows the real one, so data
     frames and acks are in the real layout on every connection, whatever the peer's own batches look like.
@@ -46,6 +48,7 @@ class CursusTerms(Terms):
         self.unpacking = unpacking(settings.compression)
         self.limit = (settings.max_frame or MAX_FRAME) - 4
         self.room: int | None = None
+        self.topics = Topics(self.namespace)
 
 
 class Claiming(msgspec.Struct, frozen=True, gc=False, kw_only=True):

@@ -14,14 +14,12 @@ from gateway.dialects.dialect import Settings, Terms
 from gateway.dialects.grid import numbers
 from gateway.dialects.grid.tagged import Codec, codec
 from gateway.dialects.grid.version import parts
+from gateway.dialects.topics import Topics
 
 HEAD = 16
 """Bytes of the header."""
 
 MAX_BODY = 16 << 20
-
-MOST_TOPICS = 256
-"""That a connection remembers."""
 
 Octet = Annotated[int, Meta(ge=0, le=255)]
 
@@ -92,27 +90,16 @@ class GridSettings(Settings, frozen=True, kw_only=True):
         numbers.feature_bits(self.feature_bits)
 
 
-class Topics(dict[bytes, Topic]):
-    """Topics by their names on the wire, MOST_TOPICS at the most: a connection asks for few, and for those often.
-
-    Raises CommandFailed(INVALID_NAME) for what is no name.
-    """
-
-    def __init__(self, namespace: str) -> None:
-        super().__init__()
-        self._namespace = namespace
+class NamedTopics(Topics):
+    """The same.  Raises CommandFailed(INVALID_NAME) for what is no name."""
 
     def __missing__(self, name: bytes) -> Topic:
         if not name:
             raise CommandFailed(Fault.INVALID_NAME, "the name is missing")
         try:
-            topic = Topic(self._namespace, name.decode())
+            return super().__missing__(name)
         except UnicodeDecodeError as error:
             raise CommandFailed(Fault.INVALID_NAME, "the name is not UTF-8") from error
-        if len(self) == MOST_TOPICS:
-            self.clear()
-        self[name] = topic
-        return topic
 
 
 class GridTerms(Terms):
@@ -140,7 +127,7 @@ class GridTerms(Terms):
         self.get = self.opcodes.code["MAP_GET"]
         self.found, self.missed = self.statuses.code["OK"], self.statuses.code["NOT_FOUND"]
         self.telling = sum(self.flags[name] for name in ("HAS_SENDER_ID", "COMPRESSED_LZ4", "COMPRESSED_ZSTD"))
-        self.topics = Topics(self.namespace)
+        self.topics = NamedTopics(self.namespace)
         self.limit = max(0, settings.max_frame - HEAD) if settings.max_frame else settings.max_body
         self.codec: Codec = codec(settings.value_codec, settings.tag_separator, self.policy, self.losses)
         bits = numbers.feature_bits(settings.feature_bits)
