@@ -55,23 +55,24 @@ class Open:
         self.times: list[float] = []
 
     def add(self, asked: Requests, times: list[float]) -> None:
-        """More of them."""
+        """More of them: the last of those that were asked, as many as there are times."""
         more: tuple[list[Any], ...] = (*asked, times)
-        for column, added in zip(self._columns(), more, strict=True):
-            column += added
+        for column, added in zip(self.columns(), more, strict=True):
+            column += added[len(added) - len(times) :]
 
     def keep(self, places: list[int]) -> None:
         """These alone."""
-        for column in self._columns():
+        for column in self.columns():
             column[:] = [column[place] for place in places[-OPEN:]]
 
     def forget(self, first: int) -> None:
         """So many of the oldest; and those beyond OPEN."""
         first = max(first, len(self.tickets) - OPEN)
-        for column in self._columns():
+        for column in self.columns():
             del column[:first]
 
-    def _columns(self) -> tuple[list[Any], ...]:
+    def columns(self) -> tuple[list[Any], ...]:
+        """As they stand in a sheet."""
         return self.connections, self.tickets, self.kinds, self.topics, self.times
 
 
@@ -232,15 +233,14 @@ class _Answered:
         self._open = before
         self._asked = asked
         self._before = len(before.tickets)
-        self._left: list[int] | None = None
-        self._used = list(range(min(self._before, len(tickets))))
+        self._first = len(tickets)
+        self._in_order = True
         waiting = before.connections + asked[0], before.tickets + asked[1]
         if (waiting[0][: len(tickets)], waiting[1][: len(tickets)]) != (connections, tickets):
             self._look_up(waiting, connections, tickets)
-        self._first = len(tickets)
 
     def _look_up(self, waiting: tuple[list[int], list[int]], connections: list[int], tickets: list[int]) -> None:
-        """Not in order."""
+        self._in_order = False
         places = {pair: at for at, pair in enumerate(zip(*waiting, strict=True))}
         of = [places.pop(pair, -1) for pair in zip(connections, tickets, strict=True)]
         self._left = list(places.values())
@@ -253,27 +253,38 @@ class _Answered:
 
     def earlier(self, words: Numbers, topics: Numbers, began: float) -> Earlier:
         """Of those before this sheet the ones that are answered in it."""
-        used, before = self._used, self._open
+        connections, tickets, kinds, about, times = map(self._chosen, self._open.columns())
         return Earlier(
-            [before.connections[at] for at in used],
-            [before.tickets[at] for at in used],
-            [words[before.kinds[at]] for at in used],
-            [topics[before.topics[at]] for at in used],
-            [round((before.times[at] - began) * 1e6) for at in used],
+            connections,
+            tickets,
+            list(map(words.__getitem__, kinds)),
+            list(map(topics.__getitem__, about)),
+            [round((time - began) * 1e6) for time in times],
         )
+
+    def _chosen(self, column: list[Any]) -> list[Any]:
+        return column[: self._first] if self._in_order else [column[at] for at in self._used]
 
     def leave(self, turns: Turns, began: float) -> None:
         """What is still not answered is what is open now."""
-        total = self._before + len(self._asked[1])
-        if self._left is None and self._first == total:
-            self._open.forget(total)
-            return
-        counted = zip(turns.times, turns.asked, strict=False)
-        self._open.add(self._asked, [began + time / 1e6 for time, asked in counted for _ in range(asked)])
-        if self._left is None:
+        asked = len(self._asked[1])
+        if self._in_order:
             self._open.forget(self._first)
+            self._open.add(self._asked, _heard(turns, began, min(asked, self._before + asked - self._first)))
+            self._open.forget(0)
         else:
+            self._open.add(self._asked, _heard(turns, began, asked))
             self._open.keep(self._left)
+
+
+def _heard(turns: Turns, began: float, last: int) -> list[float]:
+    """When the last so many requests were heard, s."""
+    times: list[float] = []
+    for time, asked in zip(turns.times[-2::-1], reversed(turns.asked), strict=True):
+        if len(times) >= last:
+            break
+        times += [began + time / 1e6] * asked
+    return times[last - 1 :: -1] if last else []
 
 
 # -- what a command is about

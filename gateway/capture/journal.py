@@ -214,7 +214,7 @@ class Journal:
         self.writer.close()
 
     def _join(self, chunk: _Chunk) -> _Chunk | None:
-        """Put what else waits into it, so that who is late wants the lock less often.  Returns what cannot be put there."""
+        """Put what else waits into it: who is late shall want the lock less often.  Returns what cannot be put in."""
         while chunk.size < self._most and not self._queue.empty():
             following = self._queue.get()
             if following is None:

@@ -38,13 +38,16 @@ from gateway.net.login import Auth, Login, choose_judge
 from gateway.net.meters import Meter
 from gateway.net.port import Port
 from gateway.net.security import names_of, says_hello
-from gateway.net.sockets import send, tune
+from gateway.net.sockets import finish, send, tune
 from gateway.net.tapping import bursting, sees_bursts, together
 
 MAX_HELD = 1 << 20
 """Bytes of answers that gather before they are written; and that may gather behind one that is still to come."""
 
 _UNBEGUN = CommandFailed(Fault.UNAVAILABLE, "the connection was lost before it was begun")
+
+LINGER_SECONDS = 1.0
+"""How long what a peer still sends is read and dropped when we have hung up, unless it hangs up as well."""
 
 CLOSE_SECONDS = 10.0
 """How long a peer that we hung up on may take to read its last answers."""
@@ -118,6 +121,7 @@ class Connection(Protocol):
         self._reading = True
         self._new = True
         self._hung_up: float | None = None
+        self._heard_out = False
         self._lost = False
 
     # -- what the transport tells us
@@ -182,13 +186,18 @@ class Connection(Protocol):
 
     def readConnectionLost(self) -> None:
         """The peer will send no more; it still gets its answers."""
+        self._heard_out = True
+        if self._hung_up is not None:
+            self._close()
+            return
         self._waiting += self._session.eof()
         self._following.stop()
         self._pump()
 
     def writeConnectionLost(self) -> None:
-        """The peer reads no more, so there is nothing left to do for it."""
-        self.abort()
+        """The peer reads no more, so there is nothing left to do for it; or we have said that no more comes."""
+        if self._hung_up is None:
+            self.abort()
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """See IProtocol.  What was begun is finished and its answer dropped; what only waited is given up."""
@@ -238,6 +247,8 @@ class Connection(Protocol):
             self._port.watch.active.add(self)
             if now - self._hung_up > CLOSE_SECONDS:
                 self.abort()
+            elif now - self._hung_up > LINGER_SECONDS:
+                self._close()
         elif self._quiet and not self._idle(now):
             if self._port.limits.idle_seconds:
                 self._port.watch.rest(self, self._heard + self._port.limits.idle_seconds)
@@ -283,6 +294,8 @@ class Connection(Protocol):
         """Read nothing more, answer what was asked, hang up.  Who waits for records does not get any now."""
         self._session.close("the gateway is stopping")
         self._stop_waits()
+        if self._hung_up is not None and not self._lost:
+            self._close()
         self.settle()
 
     def abort(self) -> None:
@@ -565,6 +578,13 @@ class Connection(Protocol):
         self._following.stop()
         self._log.debug("{peer}: {reason}", peer=self.who.peer, reason=self._session.reason)
         self._writer.unregisterProducer()  # else it would be asked for more before the connection may end
+        if self._heard_out or self._port.draining or not finish(self.transport):
+            self._close()
+        elif not self._reading:
+            self._reader.resumeProducing()
+
+    def _close(self) -> None:
+        assert self.transport is not None
         self.transport.loseConnection()
 
     def _forget(self) -> None:

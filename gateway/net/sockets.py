@@ -34,6 +34,18 @@ def send(transport: ITransport | None, data: bytes) -> None:
     transport.write(data)
 
 
+def finish(transport: ITransport | None) -> bool:
+    """Send what there is and say that no more will come, and go on reading; False = this one can only be closed.
+
+    Who closes a socket with something unread resets the connection, and a peer that is still sending may see that
+    before it sees what was said last.
+    """
+    if not isinstance(transport, TCPConnection):
+        return False
+    transport.loseWriteConnection()
+    return True
+
+
 def _is_clear(transport: TCPConnection) -> bool:
     """Whether what is written now would overtake nothing."""
     waits = transport.dataBuffer or transport._tempDataBuffer  # noqa: SLF001  # Twisted has no other word for it

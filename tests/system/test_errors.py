@@ -5,11 +5,14 @@ What the cases hold of errors, one by one and from a new topic on, tests/conform
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
+import wire
 from gateway.conformance import vectors
 from gateway.core import commands as q
 from gateway.core import replies as r
@@ -99,3 +102,20 @@ def test_a_batch_that_was_stored_before_is_acknowledged_and_not_stored_again(gat
     with Frames(gateway.ports["cursus"]) as peer:
         assert peer.publish(one("once", 0, 1)) == r.Published(0, 1, 1), "with the last offset there is"
     assert look(gateway) == BEFORE
+
+
+def test_who_is_hung_up_on_may_be_sending_and_is_not_reset_before_it_has_read_why(tmp_path: Path) -> None:
+    name = "another version of the model is told apart at once, and the connection ends"
+    with GatewayProcess(tmp_path, "native", backend="memory") as gateway, Stream(gateway.ports["native"]) as peer:
+        peer.send(wire.said("native", name))
+        assert peer.exactly(len(wire.told("native", name))) == wire.told("native", name)
+        with pytest.raises(EOFError):
+            peer.some()
+        for _ in range(20):
+            peer.send(bytes(1000))
+            time.sleep(0.005)
+        deadline = time.monotonic() + 20
+        with pytest.raises(OSError):
+            while time.monotonic() < deadline:  # not for ever, though
+                peer.send(bytes(1000))
+                time.sleep(0.05)
