@@ -33,6 +33,9 @@ Look = Callable[..., Reply | Deferred[Reply]]
 _NOBODY = Session(0)
 """Whose writes the backend's own are."""
 
+_SET = 1_000_000
+"""us by which the wall clock may part from ours before it counts as set: two clocks are never read at once."""
+
 
 def concerns_members(command: q.Command) -> bool:
     """Whether a write needs whoever knows the members: a commit that is fenced, or names no partition."""
@@ -68,6 +71,7 @@ class Grouping:
         self._state = state
         self._clock = clock
         self._now = now
+        self._zero = now() - int(clock.seconds() * 1_000_000)
         self._write = write
         self._coordinator = Coordinator(state, suffix)
         self.verbs: dict[type, Look] = {
@@ -187,17 +191,11 @@ class Grouping:
 
     def _described(self, group: Group) -> r.GroupDescription:
         described = describe_group(group)
-        now = self._clock.seconds()
-        living = self._coordinator.living(group.topic, group.name, now)
+        living = self._coordinator.living(group.topic, group.name, self._clock.seconds())
         if living is None:
             return described
-        wall = self._now()
-
-        def at(seconds: float) -> int:
-            return wall - int((now - seconds) * 1_000_000)
-
         members = tuple(
-            r.MemberDescription(name, living.assignment[name], at(member.heard), member.session)
+            r.MemberDescription(name, living.assignment[name], self._wall(member.heard), member.session)
             for name, member in sorted(living.members.items())
         )
         return r.GroupDescription(
@@ -205,8 +203,15 @@ class Grouping:
             living.generation,
             described.partitions,
             members,
-            at(living.rebalanced),
+            self._wall(living.rebalanced),
         )
+
+    def _wall(self, seconds: float) -> int:
+        """That time of our clock as the wall's has it, in us: the same each time, unless somebody set that one."""
+        zero = self._now() - int(self._clock.seconds() * 1_000_000)
+        if abs(zero - self._zero) > _SET:
+            self._zero = zero
+        return self._zero + int(seconds * 1_000_000)
 
     def _settled(self, group: Membership, reply: Reply, session: Session) -> Reply | Deferred[Reply]:
         """The reply, once the generation it speaks of is kept."""

@@ -216,7 +216,6 @@ LISTENERS = {
 _NODE = ("cpu", "used", "unused", "age", "read", "written", "clients")
 
 FREE = {
-    "CUR-2.17.2": ("heard", "when"),
     **{f"IGY-{number}": (*_NODE, *(f"{name}2" for name in _NODE)) for number in ("2.8.5", "3.9.8")},
     "IGY-3.9.7": tuple(f"{name}{again}" for name in (*_NODE, "threads", "disk") for again in ("", "2")),
     "PIP-2.2.1": ("index",),
