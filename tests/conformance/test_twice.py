@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterator, Sequence
 from itertools import count
+from pathlib import Path
 
 import pytest
 from twisted.internet.defer import Deferred
 
+from conformance import met
 from conformance.broken import Broken
 from conformance.judged import subject
-from conformance.met import of_server
+from conformance.met import of_server, unmet
 from gateway.conformance.cases import Case, Expect, Send, parse
 from gateway.conformance.playing import LINGER, Play, Ruling, Way
 from gateway.conformance.results import Result
 from gateway.conformance.servers import Judge, said_always, said_now, steady_of
 from gateway.conformance.vectors import BadCase
+from gateway.core import commands as q
 from gateway.dialects import load
 from system.loops import Loop
 from system.processes import GatewayProcess
+from system.speaking import Speaking
 
 CASE = """
 [[case]]
@@ -173,3 +179,24 @@ def test_a_case_that_is_played_alone_is_played_when_all_others_are_through(gatew
     alone = [result.case.alone for result in told]
     assert alone == sorted(alone) and 1 < sum(alone) < len(alone) - 1
     assert all(result.verdict == "PASS" for result in told)
+
+
+def test_who_makes_topics_meanwhile_does_not_spoil_a_list(loop: Loop, tmp_path: Path) -> None:
+    asked = [each for each in of_server("mlog") if each.alone]
+    assert asked
+    with GatewayProcess(tmp_path, "native", "mlog", backend="memory") as gateway:
+        over = time.monotonic() + 1.0
+
+        def make() -> None:
+            with Speaking("native", gateway.ports["native"]) as peer:
+                for number in count():
+                    if time.monotonic() > over:
+                        return
+                    peer.ask(q.CreateTopic(q.Topic("default", f"made-{number}"), 1))
+                    time.sleep(0.002)
+
+        maker = threading.Thread(target=make)
+        maker.start()
+        results = met.judged(loop, subject(loop, "mlog", gateway.ports["mlog"]), asked)
+        maker.join()
+    assert unmet(results) == []
