@@ -88,21 +88,20 @@ class CaptureTap:
 
     def _hear(self, ticket: int, frame: bytes, request: Request | Refusal) -> None:
         kept: Kept | None = None
-        kind: type = NoCommand
-        topic: Topic | None = None
-        if isinstance(request, Request):
-            kind, topic = type(request.command), about(request.command)
+        subject: tuple[type, Topic | None] = NoCommand, None
         if isinstance(request, Refusal):
             if self._refusals is not None:
                 kept = self._refusals(frame, request)
-        elif isinstance(request.command, Authenticate):
-            kept = self._redaction.login(request)
-        elif self._requests is not None:
-            kept = self._requests(frame, request)
+        else:
+            subject = type(request.command), about(request.command)
+            if isinstance(request.command, Authenticate):
+                kept = self._redaction.login(request)
+            elif self._requests is not None:
+                kept = self._requests(frame, request)
         if kept is not None:
             frame, note = kept
             self._gathered.note(self._gathered.asked, note)
-        self._asked((self._number, ticket, frame, kind, topic))
+        self._asked((self._number, ticket, frame, *subject))
 
     def _fail(self, ticket: int, request: Request | Refusal, failure: CommandFailed, data: bytes) -> None:
         if self._answers is not None and (kept := self._answers(data)) is not None:
