@@ -123,7 +123,8 @@ def _subject(spoken: Spoken, user: str = "", password: str = "") -> Subject:
     except (ValueError, TypeError) as wrong:
         raise click.UsageError(str(wrong)) from wrong
     login = Authenticate("plain", user, password) if user else _development(spoken.dialect)
-    return Subject(spoken.dialect, dialed, spoken.endpoint, cast(IReactorTime, reactor), spoken.settings, login)
+    clock = cast(IReactorTime, reactor)
+    return Subject(spoken.dialect, dialed, spoken.endpoint, clock, spoken.settings, login, guest=not user)
 
 
 def _development(dialect: Dialect) -> Authenticate | None:

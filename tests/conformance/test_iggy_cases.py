@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -79,6 +81,16 @@ def test_where_one_has_to_log_in_our_gateway_meets_the_cases_of_that(loop: Loop,
     assert unmet(results) == []
     assert [each.verdict for each in results] == ["PASS"] * 8
     assert {(each.verdict, each.rulings) for each in left_out} == {("INFO", ())}, "nobody said who may log in"
+
+
+def test_who_names_no_user_is_not_told_that_a_server_with_guests_does_not_look_at_logins(tmp_path: Path) -> None:
+    [id, *_] = [case.id for case in load("iggy") if "login" in case.needs]
+    with GatewayProcess(tmp_path, "iggy", backend="memory") as gateway:
+        asked = ["--dialect", "iggy", "--connect", f"tcp:127.0.0.1:{gateway.ports['iggy']}", "--case", id]
+        command = [sys.executable, "-m", "gateway.cli", "conformance", "server", *asked]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout.startswith(f"INFO          {id}"), done.stdout + done.stderr
+    assert done.returncode == 0
 
 
 def test_it_is_known_which_statements_no_case_exercises() -> None:
